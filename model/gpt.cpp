@@ -57,6 +57,7 @@ core::Tensor Gpt::embed(const MicroBatch& batch, core::Arena& arena) {
   const core::Tensor out = arena.allocate(compute_, {batch.tokens(), config_.hidden});
   embedding_forward(batch.ids, token_embedding_.value, position_embedding_.value, batch.dropout,
                     out.reshaped({batch.ids.s, batch.ids.b, config_.hidden}));
+  context_.profile.lap("embedding");
   return out;
 }
 
@@ -97,6 +98,7 @@ void Gpt::train(const MicroBatch& batch, std::span<double> sample_losses) {
     blocks_[layer].backward(step(batch), inputs[layer], saved[layer], d);
   embedding_backward(batch.ids, d.reshaped({batch.ids.s, batch.ids.b, config_.hidden}), batch.dropout,
                      token_embedding_.gradient, position_embedding_.gradient);
+  context_.profile.lap("embedding");
   sum_losses(batch, losses, sample_losses);
 }
 

@@ -122,12 +122,15 @@ void Block::forward(const Step& step, const core::Tensor& x, const BlockSaved& k
   attention_forward(step.context, shape(ids.s, ids.b), saved.qkv.reshaped({ids.s, ids.b, config_.qkv_rows()}),
                     ids.document_start, dropout(step.batch, 0), samples_view(saved.attention, step.batch), saved.lse,
                     step.scratch);
+  step.context.profile.lap("attention forward");
   finish(step, x, saved, out);
 }
 
 void Block::attention_input(const Step& step, const core::Tensor& x, const BlockSaved& saved) const {
   norm_forward(attention_norm_.weights, x, saved.attention_normed, saved.attention_statistics);
+  step.context.profile.lap("norm");
   linear_forward(step.context, saved.attention_normed, qkv_.value, qkv_bias_.value, saved.qkv);
+  step.context.profile.lap("products forward");
   if (config_.qk_norm) {
     const HeadNorm norm{config_.heads,     config_.kv_heads, config_.head_dim,
                         query_norm_.value, key_norm_.value,  config_.norm_eps};
@@ -136,22 +139,29 @@ void Block::attention_input(const Step& step, const core::Tensor& x, const Block
   if (config_.rope())
     rotary_forward(shape(step.batch.ids.s, step.batch.ids.b), step.rotary, step.batch.ids.document_start,
                    samples_view(saved.qkv, step.batch));
+  step.context.profile.lap("QK-norm and rotation");
 }
 
 void Block::finish(const Step& step, const core::Tensor& x, const BlockSaved& saved, const core::Tensor& out) const {
   const core::ArenaScope scope(step.scratch);
   const core::Tensor branch = step.scratch.allocate(x.dtype, x.shape);
   linear_forward(step.context, saved.attention, output_.value, output_bias_.value, branch);
+  step.context.profile.lap("products forward");
   const Dropout after_attention = dropout(step.batch, 1);
   if (after_attention.active())
     apply_dropout(after_attention, samples_view(branch, step.batch), samples_view(branch, step.batch));
   add_norm_forward(mlp_norm_.weights, x, branch, saved.middle, saved.mlp_normed, saved.mlp_statistics);
+  step.context.profile.lap("norm");
   linear_forward(step.context, saved.mlp_normed, up_.value, up_bias_.value, saved.up);
+  step.context.profile.lap("products forward");
   activate(saved);
+  step.context.profile.lap("activation");
   if (!out) return;
   linear_forward(step.context, saved.active, down_.value, down_bias_.value, branch);
+  step.context.profile.lap("products forward");
   add_residual(dropout(step.batch, 2), samples_view(saved.middle, step.batch), samples_view(branch, step.batch),
                samples_view(out, step.batch));
+  step.context.profile.lap("dropout and residual");
 }
 
 void Block::activate(const BlockSaved& saved) const {
@@ -168,6 +178,7 @@ void Block::recompute(const Step& step, const core::Tensor& x, const BlockSaved&
     norm_forward(attention_norm_.weights, x, saved.attention_normed, saved.attention_statistics);
     norm_forward(mlp_norm_.weights, saved.middle, saved.mlp_normed, saved.mlp_statistics);
     activate(saved);
+    step.context.profile.lap("recomputed norms and activations");
   }
 }
 
@@ -184,16 +195,23 @@ void Block::backward_mlp(const Step& step, const BlockSaved& saved, const core::
   const MlpTemporaries t = mlp_temporaries(config_, d.shape[0], d.dtype, step.scratch);
   const Dropout after_mlp = dropout(step.batch, 2);
   if (after_mlp.active()) apply_dropout(after_mlp, samples_view(d, step.batch), samples_view(t.branch, step.batch));
+  step.context.profile.lap("dropout and residual");
   const core::Tensor& branch = after_mlp.active() ? t.branch : d;
   linear_backward_weight(step.context, branch, saved.active, down_.gradient, down_bias_.gradient);
+  step.context.profile.lap("products weight gradient");
   linear_backward_input(step.context, branch, down_.value, t.dactive);
+  step.context.profile.lap("products input gradient");
   if (config_.swiglu())
     swiglu_backward(saved.up, t.dactive, t.dup);
   else
     gelu_backward(saved.up, t.dactive, t.dup);
+  step.context.profile.lap("activation");
   linear_backward_weight(step.context, t.dup, saved.mlp_normed, up_.gradient, up_bias_.gradient);
+  step.context.profile.lap("products weight gradient");
   linear_backward_input(step.context, t.dup, up_.value, t.dnormed);
+  step.context.profile.lap("products input gradient");
   norm_backward(mlp_norm_.weights, saved.mlp_statistics, saved.middle, t.dnormed, d, d, mlp_norm_.gradients);
+  step.context.profile.lap("norm");
 }
 
 void Block::backward_attention(const Step& step, const core::Tensor& x, const BlockSaved& saved,
@@ -205,13 +223,17 @@ void Block::backward_attention(const Step& step, const core::Tensor& x, const Bl
   const Dropout after_attention = dropout(step.batch, 1);
   if (after_attention.active())
     apply_dropout(after_attention, samples_view(d, step.batch), samples_view(t.branch, step.batch));
+  step.context.profile.lap("dropout and residual");
   const core::Tensor& branch = after_attention.active() ? t.branch : d;
   linear_backward_weight(step.context, branch, saved.attention, output_.gradient, output_bias_.gradient);
+  step.context.profile.lap("products weight gradient");
   linear_backward_input(step.context, branch, output_.value, t.dattention);
+  step.context.profile.lap("products input gradient");
   const AttentionSaved forward{samples_view(saved.qkv, step.batch), samples_view(saved.attention, step.batch),
                                saved.lse};
   attention_backward(step.context, attention_shape, forward, samples_view(t.dattention, step.batch), ids.document_start,
                      dropout(step.batch, 0), samples_view(t.dqkv, step.batch), step.scratch);
+  step.context.profile.lap("attention backward");
   if (config_.rope())
     rotary_backward(attention_shape, step.rotary, ids.document_start, samples_view(t.dqkv, step.batch));
   if (config_.qk_norm) {
@@ -219,9 +241,13 @@ void Block::backward_attention(const Step& step, const core::Tensor& x, const Bl
                         query_norm_.value, key_norm_.value,  config_.norm_eps};
     head_norm_backward(norm, saved.raw_heads, saved.heads_rstd, t.dqkv, query_norm_.gradient, key_norm_.gradient);
   }
+  step.context.profile.lap("QK-norm and rotation");
   linear_backward_weight(step.context, t.dqkv, saved.attention_normed, qkv_.gradient, qkv_bias_.gradient);
+  step.context.profile.lap("products weight gradient");
   linear_backward_input(step.context, t.dqkv, qkv_.value, t.dnormed);
+  step.context.profile.lap("products input gradient");
   norm_backward(attention_norm_.weights, saved.attention_statistics, x, t.dnormed, d, d, attention_norm_.gradients);
+  step.context.profile.lap("norm");
 }
 
 std::size_t Block::scratch_bytes(std::int64_t s, std::int64_t b, core::DType dtype, Recompute recompute) const {

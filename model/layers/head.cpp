@@ -38,15 +38,20 @@ void Head::losses(const Step& step, const core::Tensor& x, const core::Tensor& o
   const std::int64_t tokens = x.shape[0];
   const Temporaries t = allocate(tokens, x.dtype, step.scratch);
   norm_forward(norm_.weights, x, t.normed, t.statistics);
+  step.context.profile.lap("norm");
   for (std::int64_t begin = 0; begin < tokens; begin += kBlockTokens) {
     const std::int64_t count = std::min(kBlockTokens, tokens - begin);
     const core::Tensor normed = t.normed.rows(begin, count);
     const core::Tensor logits = t.logits.rows(0, count);
     linear_forward(step.context, normed, matrix_.value, {}, logits);
+    step.context.profile.lap("head forward");
     cross_entropy(logits, config_.vocab_size, step.targets + begin, static_cast<bool>(d), out.rows(begin, count));
+    step.context.profile.lap("cross entropy");
     if (!d) continue;
     linear_backward_input(step.context, logits, matrix_.value, t.dnormed.rows(begin, count));
+    step.context.profile.lap("head input gradient");
     linear_backward_weight(step.context, logits, normed, matrix_.gradient, {});
+    step.context.profile.lap("head weight gradient");
   }
   if (d) norm_backward(norm_.weights, t.statistics, x, t.dnormed, {}, d, norm_.gradients);
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/memory.h"
+#include "core/profile.h"
 
 namespace trireme::model {
 
@@ -24,6 +25,7 @@ class Products {
 /// use all of `core::thread_count()` inside.
 struct Context {
   Products products;
+  core::Profile profile;
 };
 
 }  // namespace trireme::model
