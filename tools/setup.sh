@@ -74,6 +74,7 @@ echo "setup: will install with apt-get: ${missing[*]}"
 if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
   fail "neither root nor sudo: as root, run: apt-get install ${missing[*]}"
 fi
+as_root true || fail "sudo does not let $(id -un) in: run it from a terminal, or as root: apt-get install ${missing[*]}"
 update_lists
 apt_get install -y --no-install-recommends "${missing[@]}" >/dev/null || fail "apt-get install failed: ${missing[*]}"
 echo "setup: installed ${#missing[@]} packages"
