@@ -104,6 +104,7 @@ fi
 mkdir -p $directory/text $directory/corpus
 
 if [ ! -e $directory/corpus/valid.idx ]; then
+  rm -f $directory/text/*.txt $directory/corpus/* $directory/tokenizer.json
   say "text"
   if [ ${#texts[@]} = 0 ]; then
     print_perl_manuals
