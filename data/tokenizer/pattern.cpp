@@ -202,4 +202,10 @@ bool always_splits(char before, char after) {
          (kAscii[byte] == Kind::letter || kAscii[byte] == Kind::number);
 }
 
+std::size_t find_cut(std::string_view text, std::size_t at_least) {
+  std::size_t cut = std::max<std::size_t>(1, at_least);
+  while (cut < text.size() && !always_splits(text[cut - 1], text[cut])) ++cut;
+  return std::min(cut, text.size());
+}
+
 }  // namespace trireme::data

@@ -23,5 +23,7 @@ std::size_t piece_length(Pattern pattern, std::string_view text);
 /// Whether every pattern ends a piece between these two bytes, whatever stands around them: an ASCII letter or digit
 /// before a space or a line feed.
 bool always_splits(char before, char after);
+/// The first such place from byte `at_least` on; the size of `text` when there is none.
+std::size_t find_cut(std::string_view text, std::size_t at_least);
 
 }  // namespace trireme::data

@@ -200,8 +200,7 @@ std::vector<Tokenizer::Part> Tokenizer::cut(std::string_view text, SpecialText s
     std::string_view rest = stretch.text;
     bool begins = true;
     while (may_cut && !stretch.token && rest.size() > bytes) {
-      std::size_t end = bytes;
-      while (end < rest.size() && !always_splits(rest[end - 1], rest[end])) ++end;
+      const std::size_t end = find_cut(rest, bytes);
       if (end == rest.size()) break;
       parts.push_back({rest.substr(0, end), nullptr, begins});
       rest.remove_prefix(end);
