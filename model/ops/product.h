@@ -19,4 +19,7 @@ void linear_backward_input(Context& context, const core::Tensor& dy, const core:
 void linear_backward_weight(Context& context, const core::Tensor& dy, const core::Tensor& x, const core::Tensor& dw,
                             const core::Tensor& db);
 
+/// FLOP/s of a large square product (2048), the best of about half a second: the peak that MFU is stated against.
+double measure_product_rate(Context& context, core::DType dtype);
+
 }  // namespace trireme::model
