@@ -45,8 +45,9 @@ std::int64_t HfFields::integer(const char* key, std::int64_t maximum, std::int64
   const nlohmann::json* value = find(key);
   if (!value) return absent;
   if (!value->is_number_integer()) wrong_type(key, "an integer");
-  const bool inside = value->is_number_unsigned() && value->get<std::uint64_t>() >= 1 &&
-                      value->get<std::uint64_t>() <= static_cast<std::uint64_t>(maximum);
+  // A value above the signed range is stored unsigned.
+  const bool wraps = value->is_number_unsigned() && value->get<std::uint64_t>() >> 63 != 0;
+  const bool inside = !wraps && value->get<std::int64_t>() >= 1 && value->get<std::int64_t>() <= maximum;
   core::require(inside, ExitCode::bad_data, "{}: {} is outside 1 to {}", file_, shown(key), maximum);
   return value->get<std::int64_t>();
 }
