@@ -28,6 +28,8 @@ class LineReader {
     read_members();
     skip_blanks();
     if (at_ < line_.size()) fail_here("text after the object");
+    if (!found_ && !wrong_kind_.empty())
+      core::fail(core::ExitCode::bad_data, "{}: \"{}\" is {}", where_, options_.key, wrong_kind_);
     if (!found_) report_missing();
     return std::move(*found_);
   }
@@ -65,6 +67,7 @@ class LineReader {
   std::size_t at_ = 0;
   std::vector<std::string> keys_;
   std::optional<std::string> found_;
+  std::string_view wrong_kind_;
 };
 
 void LineReader::report_missing() const {
@@ -104,19 +107,20 @@ void LineReader::read_members() {
   ++at_;
 }
 
+// A value of another kind is reported once the whole line turned out to be an object.
 void LineReader::read_wanted() {
   const char first = peek();
+  found_.reset();
   if (first == '"') {
     found_ = unescape(skip_string(), true);
     return;
   }
   skip_value(1);
-  const std::string_view kind = first == '{'                   ? "an object"
-                                : first == '['                 ? "an array"
-                                : first == 'n'                 ? "null"
-                                : first == 't' || first == 'f' ? "a boolean"
-                                                               : "a number";
-  core::fail(core::ExitCode::bad_data, "{}: \"{}\" is {}", where_, options_.key, kind);
+  wrong_kind_ = first == '{'                   ? "an object"
+                : first == '['                 ? "an array"
+                : first == 'n'                 ? "null"
+                : first == 't' || first == 'f' ? "a boolean"
+                                               : "a number";
 }
 
 void LineReader::skip_value(int depth) {
