@@ -108,12 +108,26 @@ model::ModelConfig read_hf_config(const fs::path& directory) {
 }
 
 void read_hf_weights(const fs::path& directory, const model::ModelConfig& config, const model::ParameterTable& table,
-                     const core::Tensor& flat) {
+                     const core::Tensor& flat, const HfProgress& progress) {
   core::check(flat.elements() >= table.flat_elements(), "{} elements for weights of {}", flat.elements(),
               table.flat_elements());
   const ModelFiles files(directory);
   Matching matching(directory, files, config);
-  for (const Found& found : matching.match(table)) load_tensor(found.place, found.tensor, flat);
+  const std::vector<Found> found = matching.match(table);
+  const auto bytes_of = [](const Found& one) { return one.place.tensor->end - one.place.tensor->begin; };
+  std::uint64_t total = 0;
+  std::size_t doubles = 0;
+  for (const Found& one : found) {
+    total += bytes_of(one);
+    doubles += one.place.tensor->dtype == "F64";
+  }
+  if (doubles > 0 && flat.dtype == core::DType::f32)
+    core::info(fmt::format("{}: {} tensors are F64 and are rounded to fp32", directory.string(), doubles));
+  std::uint64_t done = 0;
+  for (const Found& one : found) {
+    load_tensor(one.place, one.tensor, flat);
+    if (progress) progress(done += bytes_of(one), total);
+  }
 }
 
 std::vector<SideFile> read_hf_side_files(const fs::path& directory) {

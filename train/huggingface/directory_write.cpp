@@ -66,14 +66,24 @@ std::vector<std::vector<StoredTensor>> cut_into_shards(const std::vector<HfTenso
   return shards;
 }
 
+std::uint64_t bytes_of(const std::vector<HfTensor>& tensors, std::string_view dtype) {
+  std::uint64_t total = 0;
+  for (const HfTensor& tensor : tensors)
+    total += static_cast<std::uint64_t>(tensor.rows() * tensor.columns() * stored_bits(dtype) / 8);
+  return total;
+}
+
 /// Writes the shards and their index into `directory`; the names in the order in which they become visible.
 std::vector<std::string> write_weights(const fs::path& directory, const std::vector<HfTensor>& tensors,
                                        const core::Tensor& flat, const HfWriteOptions& options) {
   const std::string dtype = options.dtype == "bf16" ? "BF16" : "F32";
   std::map<std::string_view, const HfTensor*> by_name;
   for (const HfTensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  const std::uint64_t total = bytes_of(tensors, dtype);
+  std::uint64_t done = 0;
   const WriteContent content = [&](const StoredTensor& stored, core::WriteFile& file) {
     store_tensor(*by_name.at(stored.name), flat, stored.dtype, file);
+    if (options.progress) options.progress(done += stored.end - stored.begin, total);
   };
   const auto shards = cut_into_shards(tensors, dtype, options.shard_size);
   std::vector<std::string> names;
@@ -85,9 +95,6 @@ std::vector<std::string> write_weights(const fs::path& directory, const std::vec
     for (const StoredTensor& tensor : shards[k]) weight_map[tensor.name] = names.back();
   }
   if (shards.size() == 1) return names;
-  std::uint64_t total = 0;
-  for (const HfTensor& tensor : tensors)
-    total += static_cast<std::uint64_t>(tensor.rows() * tensor.columns() * stored_bits(dtype) / 8);
   const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
   core::write_whole(directory / kIndexName, index.dump(2) + "\n", false);
   names.emplace_back(kIndexName);
