@@ -16,7 +16,8 @@ struct TokenIds {
 void embedding_forward(const TokenIds& ids, const core::Tensor& token_weight, const core::Tensor& position_weight,
                        const Dropout& dropout, const core::Tensor& out);
 
-/// Adds to dtoken [v, h] and dposition [p, h] (accumulate dtype). The order of additions is fixed.
+/// Adds to dtoken [v, h] and dposition [p, h] (accumulate dtype). The order of additions is fixed. With dropout, dout
+/// is overwritten.
 void embedding_backward(const TokenIds& ids, const core::Tensor& dout, const Dropout& dropout,
                         const core::Tensor& dtoken, const core::Tensor& dposition);
 

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace trireme::data {
+
+/// One micro-batch; the memory is the loader's, until the next call.
+struct Batch {
+  std::int64_t samples = 0;                      ///< b
+  std::int64_t sequence = 0;                     ///< s
+  const std::int32_t* tokens = nullptr;          ///< [b, s]
+  const std::int32_t* targets = nullptr;         ///< [b, s]; -1: not counted
+  const std::int32_t* document_start = nullptr;  ///< [b, s] first token of the token's document; null without mask
+  std::int64_t first_position = 0;               ///< place of the first sample in the run
+  std::int64_t targets_counted = 0;
+};
+
+/// Memory of one micro-batch.
+class BatchMemory {
+ public:
+  BatchMemory(std::int64_t samples, std::int64_t sequence);
+  /// Fills row `row` with `count` inputs and their targets, from token `begin` of the part on; the rest is not counted.
+  void fill(std::int64_t row, const Part& part, std::int64_t begin, std::int64_t count, bool document_mask);
+  void clear(std::int64_t row);
+  Batch view(std::int64_t first_position, bool document_mask) const;
+  std::vector<SampleId> ids;
+
+ private:
+  std::int64_t samples_, sequence_;
+  std::vector<std::int32_t> tokens_, targets_, document_start_, ids_, marks_;
+};
+
+/// Micro-batches of training in the order of the run, from a position on. A thread of its own reads ahead; what goes
+/// wrong in it is thrown by `next`.
+class TrainLoader {
+ public:
+  TrainLoader(const Dataset& dataset, std::int64_t micro, std::int64_t first_position);
+  ~TrainLoader();
+  TrainLoader(const TrainLoader&) = delete;
+  TrainLoader& operator=(const TrainLoader&) = delete;
+
+  const Batch& next();
+  /// The samples of the last batch.
+  const std::vector<SampleId>& ids() const { return slots_[current_].ids; }
+  /// Seconds that `next` waited since the last call of this.
+  double take_wait_seconds();
+
+ private:
+  static constexpr std::size_t kAhead = 4;
+  void run();
+  void load(BatchMemory& memory);
+
+  const Dataset& dataset_;
+  std::int64_t micro_;
+  Blend blend_;
+  std::vector<BatchMemory> slots_;
+  std::size_t current_ = 0;
+  Batch batch_;
+  std::int64_t given_position_;
+  double wait_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t ready_ = 0;  // loaded batches from current_ + 1 on
+  bool ended_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+/// Micro-batches of one validation part in order; the last sample may be short, missing samples of the last micro-batch
+/// are not counted.
+class ValidLoader {
+ public:
+  /// At most `samples` samples (0: all).
+  ValidLoader(const Part& part, std::int64_t sequence, std::int64_t micro, std::int64_t samples, bool document_mask);
+  const Batch* next();  ///< null at the end
+
+ private:
+  Part part_;
+  std::int64_t sequence_, micro_, samples_, at_ = 0;
+  bool document_mask_;
+  BatchMemory memory_;
+  Batch batch_;
+};
+
+}  // namespace trireme::data
