@@ -9,7 +9,7 @@
 
 using trireme::core::Error;
 using trireme::core::ExitCode;
-using trireme::train::StoredTensor;
+using trireme::train::SafeTensor;
 
 namespace {
 
@@ -20,7 +20,7 @@ void demand(bool condition) {
 void check(std::span<const std::byte> header, std::uint64_t file_size) {
   const auto tensors = trireme::train::parse_safetensors_header(header, file_size, "W.safetensors");
   std::uint64_t at = 0;
-  for (const StoredTensor& tensor : tensors) {
+  for (const SafeTensor& tensor : tensors) {
     demand(tensor.begin == at && tensor.end >= at);
     demand(trireme::train::stored_bits(tensor.dtype) > 0);
     at = tensor.end;

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::vector<StoredTensor> parse(const std::string& header, std::uint64_t data_bytes) {
+std::vector<SafeTensor> parse(const std::string& header, std::uint64_t data_bytes) {
   return parse_safetensors_header(std::as_bytes(std::span(header)), 8 + header.size() + data_bytes, "W.safetensors");
 }
 
@@ -150,7 +150,7 @@ TEST(SafetensorsFile, ShortOrCutFilesAreRefused) {
 
 TEST(SafetensorsWriter, PutsWiderDtypesFirstThenNamesAndPadsTheHeader) {
   const Scratch scratch;
-  const WriteContent content = [](const StoredTensor& tensor, core::WriteFile& file) {
+  const WriteContent content = [](const SafeTensor& tensor, core::WriteFile& file) {
     file.write(std::string(tensor.end - tensor.begin, tensor.name[0]));
   };
   write_safetensors(scratch / "W.safetensors",

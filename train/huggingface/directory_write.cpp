@@ -49,9 +49,9 @@ class Staging {
 };
 
 /// Tensors in order, as many a shard as fit; a tensor larger than a shard has one of its own.
-std::vector<std::vector<StoredTensor>> cut_into_shards(const std::vector<HfTensor>& tensors, std::string_view dtype,
-                                                       std::uint64_t shard_size) {
-  std::vector<std::vector<StoredTensor>> shards(1);
+std::vector<std::vector<SafeTensor>> cut_into_shards(const std::vector<HfTensor>& tensors, std::string_view dtype,
+                                                     std::uint64_t shard_size) {
+  std::vector<std::vector<SafeTensor>> shards(1);
   std::uint64_t used = 0;
   for (const HfTensor& tensor : tensors) {
     const auto elements = static_cast<std::uint64_t>(tensor.rows() * tensor.columns());
@@ -81,7 +81,7 @@ std::vector<std::string> write_weights(const fs::path& directory, const std::vec
   for (const HfTensor& tensor : tensors) by_name[tensor.name] = &tensor;
   const std::uint64_t total = bytes_of(tensors, dtype);
   std::uint64_t done = 0;
-  const WriteContent content = [&](const StoredTensor& stored, core::WriteFile& file) {
+  const WriteContent content = [&](const SafeTensor& stored, core::WriteFile& file) {
     store_tensor(*by_name.at(stored.name), flat, stored.dtype, file);
     if (options.progress) options.progress(done += stored.end - stored.begin, total);
   };
@@ -92,7 +92,7 @@ std::vector<std::string> write_weights(const fs::path& directory, const std::vec
     names.push_back(shards.size() == 1 ? "model.safetensors"
                                        : fmt::format("model-{:05}-of-{:05}.safetensors", k + 1, shards.size()));
     write_safetensors(directory / names.back(), shards[k], content, false);
-    for (const StoredTensor& tensor : shards[k]) weight_map[tensor.name] = names.back();
+    for (const SafeTensor& tensor : shards[k]) weight_map[tensor.name] = names.back();
   }
   if (shards.size() == 1) return names;
   const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};

@@ -63,7 +63,7 @@ void ModelFiles::open_shards(const fs::path& index) {
   for (auto& [file, number] : numbers) {
     number = files_.size();
     files_.emplace_back(index.parent_path() / file);
-    for (const StoredTensor& tensor : files_.back().tensors())
+    for (const SafeTensor& tensor : files_.back().tensors())
       core::require(weight_map.contains(tensor.name), ExitCode::bad_data, "{}: tensor \"{}\" is not in {}",
                     files_.back().path(), core::escaped(tensor.name), index.filename().string());
     add(files_.back());
@@ -77,7 +77,7 @@ void ModelFiles::open_shards(const fs::path& index) {
 }
 
 void ModelFiles::add(const SafetensorsFile& file) {
-  for (const StoredTensor& tensor : file.tensors()) {
+  for (const SafeTensor& tensor : file.tensors()) {
     const auto [known, added] = tensors_.emplace(tensor.name, Place{&file, &tensor});
     core::require(added, ExitCode::bad_data, "{}: tensor \"{}\" is in {} too", file.path(), core::escaped(tensor.name),
                   known->second.file->path());

@@ -15,7 +15,7 @@ class ModelFiles {
  public:
   struct Place {
     const SafetensorsFile* file = nullptr;
-    const StoredTensor* tensor = nullptr;
+    const SafeTensor* tensor = nullptr;
     explicit operator bool() const { return tensor != nullptr; }
   };
 

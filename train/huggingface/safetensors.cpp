@@ -13,8 +13,8 @@ namespace trireme::train {
 namespace {
 
 /// Sorts the tensors, gives each its place and returns length and JSON of the header.
-std::string lay_out(std::vector<StoredTensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+std::string lay_out(std::vector<SafeTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
     const int a_bits = stored_bits(a.dtype);
     const int b_bits = stored_bits(b.dtype);
     return a_bits != b_bits ? a_bits > b_bits : a.name < b.name;
@@ -22,7 +22,7 @@ std::string lay_out(std::vector<StoredTensor>& tensors) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
   std::uint64_t at = 0;
-  for (StoredTensor& tensor : tensors) {
+  for (SafeTensor& tensor : tensors) {
     std::uint64_t bytes = static_cast<std::uint64_t>(stored_bits(tensor.dtype)) / 8;
     for (const std::uint64_t extent : tensor.shape)
       core::check(!__builtin_mul_overflow(bytes, extent, &bytes), "tensor {} is too large", tensor.name);
@@ -54,18 +54,18 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   data_start_ = 8 + length;
 }
 
-void SafetensorsFile::read(const StoredTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const {
+void SafetensorsFile::read(const SafeTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const {
   core::check(offset + into.size() <= tensor.end - tensor.begin, "bytes {}+{} of tensor {}", offset, into.size(),
               tensor.name);
   file_.read(into, data_start_ + tensor.begin + offset);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<StoredTensor> tensors,
-                       const WriteContent& content, bool overwrite) {
+void write_safetensors(const std::filesystem::path& path, std::vector<SafeTensor> tensors, const WriteContent& content,
+                       bool overwrite) {
   const std::string header = lay_out(tensors);
   core::WriteFile file(path, overwrite);
   file.write(header);
-  for (const StoredTensor& tensor : tensors) {
+  for (const SafeTensor& tensor : tensors) {
     content(tensor, file);
     core::check(file.size() == header.size() + tensor.end, "tensor {} has {} bytes, {} were written", tensor.name,
                 tensor.end - tensor.begin, file.size() - header.size() - tensor.begin);

@@ -13,7 +13,7 @@
 namespace trireme::train {
 
 /// One tensor of a safetensors file. Offsets are bytes from the end of the header.
-struct StoredTensor {
+struct SafeTensor {
   std::string name;
   std::string dtype;  ///< as in the file: "F32"
   std::vector<std::uint64_t> shape;
@@ -30,29 +30,29 @@ void check_header_length(std::uint64_t length, std::uint64_t file_size, const st
 
 /// The tensors in order of their place, from the JSON header (without its length) of a file of `file_size` bytes. They
 /// cover the data without gap or overlap. Throws Error(bad_data) naming `file`, tensor and offsets.
-std::vector<StoredTensor> parse_safetensors_header(std::span<const std::byte> header, std::uint64_t file_size,
-                                                   const std::string& file);
+std::vector<SafeTensor> parse_safetensors_header(std::span<const std::byte> header, std::uint64_t file_size,
+                                                 const std::string& file);
 
 /// An open file whose header was checked. Throws Error(bad_data).
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
   const std::string& path() const { return file_.path(); }
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const std::vector<SafeTensor>& tensors() const { return tensors_; }
   /// Fills `into` with the tensor's bytes from `offset` on.
-  void read(const StoredTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const;
+  void read(const SafeTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const;
 
  private:
   core::ReadFile file_;
   std::uint64_t data_start_ = 0;
-  std::vector<StoredTensor> tensors_;
+  std::vector<SafeTensor> tensors_;
 };
 
 /// Appends the tensor's bytes, row-major, to the file.
-using WriteContent = std::function<void(const StoredTensor&, core::WriteFile&)>;
+using WriteContent = std::function<void(const SafeTensor&, core::WriteFile&)>;
 
 /// Writes name, dtype and shape of `tensors`, wider dtypes first, then by name, each filled by `content`.
-void write_safetensors(const std::filesystem::path& path, std::vector<StoredTensor> tensors,
-                       const WriteContent& content, bool overwrite);
+void write_safetensors(const std::filesystem::path& path, std::vector<SafeTensor> tensors, const WriteContent& content,
+                       bool overwrite);
 
 }  // namespace trireme::train

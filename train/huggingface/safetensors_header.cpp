@@ -25,7 +25,7 @@ template <class... Args>
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& file) : file_(file) {}
-  std::vector<StoredTensor> tensors;
+  std::vector<SafeTensor> tensors;
 
   bool null() override { unexpected("null"); }
   bool boolean(bool) override { unexpected("a boolean"); }
@@ -132,7 +132,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 /// Bytes of the tensor by its shape; `false` where the product leaves 64 bits or ends inside a byte.
-bool bytes_needed(const StoredTensor& tensor, std::uint64_t& bytes) {
+bool bytes_needed(const SafeTensor& tensor, std::uint64_t& bytes) {
   std::uint64_t bits = static_cast<std::uint64_t>(stored_bits(tensor.dtype));
   for (const std::uint64_t extent : tensor.shape)
     if (__builtin_mul_overflow(bits, extent, &bits)) return false;
@@ -140,7 +140,7 @@ bool bytes_needed(const StoredTensor& tensor, std::uint64_t& bytes) {
   return bits % 8 == 0;
 }
 
-void check_size(const StoredTensor& tensor, std::uint64_t data_bytes, const std::string& file) {
+void check_size(const SafeTensor& tensor, std::uint64_t data_bytes, const std::string& file) {
   const std::string what =
       fmt::format("tensor \"{}\" {} {}", core::escaped(tensor.name), tensor.shape_text(), tensor.dtype);
   std::uint64_t bytes = 0;
@@ -153,10 +153,10 @@ void check_size(const StoredTensor& tensor, std::uint64_t data_bytes, const std:
     refuse(file, "{} ends at {}, the file holds {} bytes of data", what, tensor.end, data_bytes);
 }
 
-void check_cover(const std::vector<StoredTensor>& tensors, std::uint64_t data_bytes, const std::string& file) {
+void check_cover(const std::vector<SafeTensor>& tensors, std::uint64_t data_bytes, const std::string& file) {
   std::uint64_t at = 0;
-  const StoredTensor* before = nullptr;
-  for (const StoredTensor& tensor : tensors) {
+  const SafeTensor* before = nullptr;
+  for (const SafeTensor& tensor : tensors) {
     if (tensor.begin > at) refuse(file, "{} bytes at {} belong to no tensor", tensor.begin - at, at);
     if (tensor.begin < at)
       refuse(file, "\"{}\" and \"{}\" overlap at {}", core::escaped(before->name), core::escaped(tensor.name),
@@ -169,7 +169,7 @@ void check_cover(const std::vector<StoredTensor>& tensors, std::uint64_t data_by
 
 }  // namespace
 
-std::string StoredTensor::shape_text() const { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string SafeTensor::shape_text() const { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void check_header_length(std::uint64_t length, std::uint64_t file_size, const std::string& file) {
   if (length > kMaximumHeader) refuse(file, "header length {}, at most {}", length, kMaximumHeader);
@@ -177,8 +177,8 @@ void check_header_length(std::uint64_t length, std::uint64_t file_size, const st
     refuse(file, "header length {}, the file has {} bytes", length, file_size);
 }
 
-std::vector<StoredTensor> parse_safetensors_header(std::span<const std::byte> header, std::uint64_t file_size,
-                                                   const std::string& file) {
+std::vector<SafeTensor> parse_safetensors_header(std::span<const std::byte> header, std::uint64_t file_size,
+                                                 const std::string& file) {
   check_header_length(header.size(), file_size, file);
   const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
   if (text.empty() || text.front() != '{') refuse(file, "the header does not start with {{");
@@ -188,8 +188,8 @@ std::vector<StoredTensor> parse_safetensors_header(std::span<const std::byte> he
   HeaderReader reader(file);
   nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
   const std::uint64_t data_bytes = file_size - 8 - header.size();
-  for (const StoredTensor& tensor : reader.tensors) check_size(tensor, data_bytes, file);
-  std::sort(reader.tensors.begin(), reader.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+  for (const SafeTensor& tensor : reader.tensors) check_size(tensor, data_bytes, file);
+  std::sort(reader.tensors.begin(), reader.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   check_cover(reader.tensors, data_bytes, file);
