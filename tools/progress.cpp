@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "core/clock.h"
+#include "core/error.h"
 
 namespace trireme::tools {
 
@@ -41,6 +42,7 @@ void Progress::clear_line() {
 }
 
 void Progress::show(std::string_view stage, std::uint64_t done, std::uint64_t total) {
+  core::require(!signals_.requested(), core::ExitCode::stopped, "stopped by {}: nothing was written", signals_.name());
   const double time = core::now();
   if (stage != stage_) {
     stage_ = stage;

@@ -4,9 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "train/signals.h"
+
 namespace trireme::tools {
 
-/// Progress of long work on stderr: a bar with rate and time left on a terminal, else a line every ten seconds.
+/// Progress of long work on stderr: a bar with rate and time left on a terminal, else a line every ten seconds. Made
+/// before other threads: Ctrl-C and other signals to stop are honoured at the next `show`, for work that leaves nothing
+/// behind until it is whole.
 class Progress {
  public:
   /// `unit` names what is counted; `unit` "B" is written as kB, MB, GB.
@@ -15,10 +19,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// A new `stage` starts the clock anew.
+  /// A new `stage` starts the clock anew. Throws Error(stopped) once a signal asked to stop.
   void show(std::string_view stage, std::uint64_t done, std::uint64_t total);
 
  private:
+  train::StopSignals signals_;
   void clear_line();
   std::string unit_;
   std::string stage_;

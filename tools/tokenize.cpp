@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 

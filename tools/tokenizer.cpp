@@ -44,6 +44,9 @@ data::Pattern pattern_named(const std::string& name) {
 // Before any work: a long training must not end in a refusal to write.
 void check_output(const std::string& path, bool force) {
   core::require(force || !fs::exists(path), ExitCode::run_directory, "{}: exists already (--force replaces it)", path);
+  const fs::path folder = fs::path(path).parent_path();
+  core::require(folder.empty() || fs::is_directory(folder), ExitCode::run_directory, "{}: no such folder",
+                folder.string());
 }
 
 void train(const TrainFlags& flags) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/pair_map.h"

@@ -89,6 +89,9 @@ std::vector<Encoded> CorpusEncoder::encode_large(Round& round, const std::functi
     encode_part(record, text, parts[item], results[item]);
     if (thread == 0) report(static_cast<std::uint64_t>(parts[item].text.data() - text.data()));
   });
+  std::size_t total = 1;
+  for (const Encoded& part : results) total += part.ids.size();
+  whole.ids.reserve(total);
   begin(whole);
   for (Encoded& part : results) {
     whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());

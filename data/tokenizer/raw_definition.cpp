@@ -1,5 +1,8 @@
 #include "data/tokenizer/raw_definition.h"
 
+#include <cstdint>
+#include <utility>
+
 #include "core/error.h"
 #include "core/log.h"
 #include "data/tokenizer/definition.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
+#include <utility>
 
 #include "core/error.h"
 #include "core/file.h"

@@ -1,7 +1,7 @@
 #include "data/tokenizer/trainer.h"
 
 #include <algorithm>
-#include <memory>
+#include <functional>
 #include <unordered_map>
 
 #include "core/error.h"
