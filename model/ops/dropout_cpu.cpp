@@ -6,12 +6,44 @@ namespace trireme::model {
 
 namespace {
 
+constexpr std::int64_t kGrain = 8192;  // elements worth a thread
+
 /// Calls row(s, b, offset) for every token of [s, b, h], in parallel.
 template <class Row>
-void for_each_token(const core::Tensor& tensor, const Row& row) {
-  const std::int64_t b = tensor.shape[1], h = tensor.shape[2];
-  core::parallel_for(tensor.shape[0] * b, 4, [&](std::int64_t begin, std::int64_t end) {
+void for_each_token(const core::Shape& shape, const Row& row) {
+  const std::int64_t b = shape[1], h = shape[2];
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, h));
+  core::parallel_for(shape[0] * b, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) row(token / b, token % b, token * h);
+  });
+}
+
+template <class T>
+void add(const T* x, const T* y, T* out, std::int64_t n) {
+  core::parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) out[i] = narrow<T>(widen(x[i]) + widen(y[i]));
+  });
+}
+
+template <class T>
+void add_dropped(const Dropout& dropout, const core::Shape& shape, const T* residual, const T* branch, T* out) {
+  using S = core::accumulate_t<T>;
+  for_each_token(shape, [=, &dropout, h = shape[2]](std::int64_t s, std::int64_t b, std::int64_t at) {
+    const T* x = residual + at;
+    const T* y = branch + at;
+    T* sum = out + at;
+    drop_row<S>(dropout, s, b, h, [=](std::int64_t i, S f) { sum[i] = narrow<T>(widen(x[i]) + widen(y[i]) * f); });
+  });
+}
+
+template <class T>
+void drop(const Dropout& dropout, const core::Shape& shape, const T* dy, T* dx) {
+  using S = core::accumulate_t<T>;
+  for_each_token(shape, [=, &dropout, h = shape[2]](std::int64_t s, std::int64_t b, std::int64_t at) {
+    const T* y = dy + at;
+    T* x = dx + at;
+    drop_row<S>(dropout, s, b, h, [=](std::int64_t i, S f) { x[i] = narrow<T>(widen(y[i]) * f); });
   });
 }
 
@@ -23,20 +55,10 @@ void add_residual(const Dropout& dropout, const core::Tensor& residual, const co
               "residual: {} + {}", residual.shape.text(), branch.shape.text());
   with_type(out.dtype, [&](auto type) {
     using T = decltype(type);
-    const std::int64_t h = out.shape[2];
-    for_each_token(out, [&](std::int64_t s, std::int64_t b, std::int64_t at) {
-      const T* x = residual.as<T>() + at;
-      const T* y = branch.as<T>() + at;
-      T* sum = out.as<T>() + at;
-      if (dropout.active()) {
-        drop_row(dropout, s, b, h, [&](std::int64_t i, core::accumulate_t<T> factor) {
-          sum[i] = narrow<T>(widen(x[i]) + widen(y[i]) * factor);
-        });
-      } else {
-#pragma omp simd
-        for (std::int64_t i = 0; i < h; ++i) sum[i] = narrow<T>(widen(x[i]) + widen(y[i]));
-      }
-    });
+    if (dropout.active())
+      add_dropped(dropout, out.shape, residual.as<T>(), branch.as<T>(), out.as<T>());
+    else
+      add(residual.as<T>(), branch.as<T>(), out.as<T>(), out.elements());
   });
 }
 
@@ -44,12 +66,7 @@ void apply_dropout(const Dropout& dropout, const core::Tensor& dy, const core::T
   core::check(dy.shape == dx.shape && dx.shape.rank() == 3, "dropout: {} to {}", dy.shape.text(), dx.shape.text());
   with_type(dx.dtype, [&](auto type) {
     using T = decltype(type);
-    for_each_token(dx, [&](std::int64_t s, std::int64_t b, std::int64_t at) {
-      const T* y = dy.as<T>() + at;
-      T* x = dx.as<T>() + at;
-      drop_row(dropout, s, b, dx.shape[2],
-               [&](std::int64_t i, core::accumulate_t<T> factor) { x[i] = narrow<T>(widen(y[i]) * factor); });
-    });
+    drop(dropout, dx.shape, dy.as<T>(), dx.as<T>());
   });
 }
 

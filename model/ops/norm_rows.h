@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/parallel_for.h"
+#include "model/ops/vector_math.h"
+
+// The rows of the norms, and sums over rows. `bias` null means RMSNorm: no mean is taken.
+namespace trireme::model {
+
+template <class T>
+struct NormRow {
+  using S = core::accumulate_t<T>;
+  std::int64_t h;
+  S eps;
+  const T *weight, *bias;
+
+  /// y = (x - mean) rstd weight + bias; x and y may not overlap.
+  void forward(const T* x, T* y, S* mean_out, S* rstd_out) const {
+    S mean = 0, squares = 0;
+    if (bias) {
+#pragma omp simd reduction(+ : mean)
+      for (std::int64_t i = 0; i < h; ++i) mean += widen(x[i]);
+      mean /= static_cast<S>(h);
+      *mean_out = mean;
+    }
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < h; ++i) squares += (widen(x[i]) - mean) * (widen(x[i]) - mean);
+    const S rstd = S(1) / std::sqrt(squares / static_cast<S>(h) + eps);
+    *rstd_out = rstd;
+    if (bias) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < h; ++i)
+        y[i] = narrow<T>((widen(x[i]) - mean) * rstd * widen(weight[i]) + widen(bias[i]));
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < h; ++i) y[i] = narrow<T>(widen(x[i]) * rstd * widen(weight[i]));
+    }
+  }
+};
+
+/// dx = dresidual + gradient of a row's norm; adds to dweight and dbias. dx may be dy or dresidual.
+template <class T, bool kBias, bool kResidual>
+struct NormBackwardRow {
+  using S = core::accumulate_t<T>;
+  std::int64_t h;
+  const T* weight;
+  S *dweight, *dbias;
+
+  void run(const T* x, const T* dy, const T* dresidual, T* dx, S mean, S rstd) const {
+    S plain = 0, projected = 0;
+#pragma omp simd reduction(+ : plain, projected)
+    for (std::int64_t i = 0; i < h; ++i) {
+      const S d = widen(dy[i]) * widen(weight[i]);
+      projected += d * (kBias ? (widen(x[i]) - mean) * rstd : widen(x[i]) * rstd);
+      if constexpr (kBias) plain += d;
+    }
+    plain /= static_cast<S>(h);
+    projected /= static_cast<S>(h);
+#pragma omp simd
+    for (std::int64_t i = 0; i < h; ++i) {
+      const S d = widen(dy[i]);
+      const S normed = kBias ? (widen(x[i]) - mean) * rstd : widen(x[i]) * rstd;
+      const S own = (d * widen(weight[i]) - plain - normed * projected) * rstd;
+      dweight[i] += d * normed;
+      if constexpr (kBias) dbias[i] += d;
+      dx[i] = narrow<T>(kResidual ? own + widen(dresidual[i]) : own);
+    }
+  }
+};
+
+/// Sums over rows: each of a number of parts fixed by the number of rows has its own sums, which are then added in
+/// order, so that threads do not matter. The memory is kept for the next call.
+template <class S>
+class RowSums {
+ public:
+  RowSums(std::int64_t rows, std::int64_t width)
+      : rows_(rows), width_(width), parts_(std::clamp<std::int64_t>(rows / 32, 1, 64)) {
+    thread_local std::vector<S> memory;
+    const auto needed = static_cast<std::size_t>(parts_ * width_);
+    if (memory.size() < needed) memory.resize(needed);
+    sums_ = memory.data();
+  }
+  /// Calls body(begin, end, sums [width], zeroed) for the rows of each part.
+  template <class Body>
+  void run(const Body& body) const {
+    core::parallel_for(parts_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) {
+        S* const sums = sums_ + part * width_;
+        std::fill(sums, sums + width_, S(0));
+        body(rows_ * part / parts_, rows_ * (part + 1) / parts_, sums);
+      }
+    });
+  }
+  /// Adds the parts' sums of columns [first, first + n) to `into`.
+  void add_to(S* into, std::int64_t first, std::int64_t n) const {
+    for (std::int64_t part = 0; part < parts_; ++part) {
+      const S* const from = sums_ + part * width_ + first;
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) into[i] += from[i];
+    }
+  }
+
+ private:
+  std::int64_t rows_, width_, parts_;
+  S* sums_;
+};
+
+}  // namespace trireme::model
