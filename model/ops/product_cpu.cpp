@@ -46,7 +46,7 @@ void linear_forward(Context& context, const core::Tensor& x, const core::Tensor&
                               .c_dtype = y.dtype,
                               .c_pitch = y.shape.last(),
                               .bias = bias.data};
-  multiply_packed(context.products.state().workspace, product);
+  context.products.state().multiply(product);
 }
 
 void linear_backward_input(Context& context, const core::Tensor& dy, const core::Tensor& w, const core::Tensor& dx) {
@@ -60,7 +60,7 @@ void linear_backward_input(Context& context, const core::Tensor& dy, const core:
                               .c = dx.data,
                               .c_dtype = dx.dtype,
                               .c_pitch = dx.shape.last()};
-  multiply_packed(context.products.state().workspace, product);
+  context.products.state().multiply(product);
 }
 
 void linear_backward_weight(Context& context, const core::Tensor& dy, const core::Tensor& x, const core::Tensor& dw,
@@ -81,7 +81,7 @@ void linear_backward_weight(Context& context, const core::Tensor& dy, const core
                               .c_pitch = dw.shape.last(),
                               .add = true,
                               .row_sums = db.data};
-  multiply_packed(context.products.state().workspace, product);
+  context.products.state().multiply(product);
 }
 
 double measure_product_rate(Context& context, core::DType dtype) {

@@ -8,10 +8,11 @@ namespace trireme::model {
 
 namespace {
 
-constexpr std::int64_t kDepth = 256;       // steps of k summed in registers: a panel of b stays in the first cache
-constexpr std::int64_t kLongDepth = 4096;  // steps of k packed at a time
-constexpr std::int64_t kSharedBytes = 12 << 20;  // packed part of b
-constexpr std::int64_t kBlockPanels = 16;        // row panels of a that stay in the second cache
+constexpr std::int64_t kDepth = 384;  // steps of k summed in registers: a panel of b nearly stays in the first cache
+constexpr std::int64_t kLongDepth = 11 * kDepth;  // steps of k packed at a time
+constexpr std::int64_t kSharedBytes = 12 << 20;   // packed part of b
+constexpr std::int64_t kSideBySide = 8;           // panels packed at once: long runs, few cache lines of one set
+constexpr std::int64_t kBlockPanels = 16;         // row panels of a that stay in the second cache
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -76,19 +77,20 @@ class Multiplication {
 template <class S>
 void Multiplication<S>::pack_b(const Part& part, S* to) const {
   const std::int64_t panels = divide_up(part.n, kColumns), steps = divide_up(part.k, kDepth);
-  core::parallel_for(panels * steps, 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t groups = divide_up(panels, kSideBySide);
+  core::parallel_for(groups * steps, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item % panels * kColumns, k = item / panels * kDepth;
-      const std::int64_t depth = std::min(kDepth, part.k - k);
-      const int columns = static_cast<int>(std::min<std::int64_t>(kColumns, part.n - column));
-      S* panel = to + (k * panels + item % panels * depth) * kColumns;
+      const std::int64_t first = item % groups * kSideBySide, k = item / groups * kDepth;
+      const std::int64_t depth = std::min(kDepth, part.k - k), stride = depth * kColumns;
+      const std::int64_t columns = std::min(kSideBySide * kColumns, part.n - first * kColumns);
+      S* panel = to + k * panels * kColumns + first * stride;
       with_element<S>(p_.b.dtype, [&]<class T>(T) {
         const T* from = static_cast<const T*>(p_.b.data) + (part.k0 + k) * p_.b.row_stride +
-                        (part.n0 + column) * p_.b.column_stride;
-        if (p_.b.column_stride == 1)
-          pack_rows<kColumns>(from, p_.b.row_stride, columns, depth, panel);
-        else
-          pack_transposed(from, p_.b.column_stride, columns, depth, panel);
+                        (part.n0 + first * kColumns) * p_.b.column_stride;
+        if (p_.b.column_stride == 1) return pack_rows<kColumns>(from, p_.b.row_stride, columns, depth, panel, stride);
+        for (std::int64_t c = 0; c < columns; c += kColumns, panel += stride)
+          pack_transposed(from + c * p_.b.column_stride, p_.b.column_stride,
+                          static_cast<int>(std::min<std::int64_t>(kColumns, columns - c)), depth, panel);
       });
     }
   });
@@ -98,18 +100,18 @@ template <class S>
 void Multiplication<S>::pack_a(std::int64_t row, std::int64_t rows, std::int64_t k0, std::int64_t depth, S* to) const {
   with_element<S>(p_.a.dtype, [&]<class T>(T) {
     const T* from = static_cast<const T*>(p_.a.data) + row * p_.a.row_stride + k0 * p_.a.column_stride;
-    for (std::int64_t r = 0; r < rows; r += kTileRows, to += kTileRows * kDepth) {
-      const int some = static_cast<int>(std::min<std::int64_t>(kTileRows, rows - r));
-      if (a_by_rows()) {
-        for (int i = 0; i < kTileRows; ++i)
-          if (i < some)
-            widen(from + (r + i) * p_.a.row_stride, depth, to + i * kDepth);
-          else
-            std::fill_n(to + i * kDepth, depth, S(0));
-      } else {
-        pack_rows<kTileRows>(from + r, p_.a.column_stride, some, depth, to);
-      }
+    if (!a_by_rows()) {
+      constexpr std::int64_t kGroup = kSideBySide * kTileRows;
+      for (std::int64_t r = 0; r < rows; r += kGroup)
+        pack_rows<kTileRows>(from + r, p_.a.column_stride, std::min(kGroup, rows - r), depth, to + r * kDepth,
+                             kTileRows * kDepth);
+      return;
     }
+    for (std::int64_t r = 0; r < divide_up(rows, kTileRows) * kTileRows; ++r)
+      if (r < rows)
+        widen(from + r * p_.a.row_stride, depth, to + r * kDepth);
+      else
+        std::fill_n(to + r * kDepth, depth, S(0));
   });
 }
 
@@ -129,14 +131,18 @@ template <class S>
 void Multiplication<S>::multiply_panels(const S* a, const S* b, std::int64_t panels, std::int64_t depth, std::int64_t n,
                                         S* c, bool add) const {
   const std::int64_t pitch = divide_up(n, kColumns) * kColumns;
+  // While one panel of b is multiplied, the next one is brought near, a part with each tile.
+  const std::int64_t part = divide_up(depth * kColumns * std::int64_t{sizeof(S)}, panels);
+  const int each = static_cast<int>(divide_up(part, kTileRows));
   for (std::int64_t column = 0; column < n; column += kColumns, b += depth * kColumns)
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       const S* rows = a + panel * kTileRows * kDepth;
       S* to = c + panel * kTileRows * pitch + column;
+      const Ahead next{reinterpret_cast<const char*>(b + depth * kColumns) + panel * part, each};
       if (a_by_rows())
-        multiply_tile<kDepth, 1>(rows, b, depth, to, pitch, add);
+        multiply_tile<kDepth, 1>(rows, b, depth, to, pitch, add, next);
       else
-        multiply_tile<1, kTileRows>(rows, b, depth, to, pitch, add);
+        multiply_tile<1, kTileRows>(rows, b, depth, to, pitch, add, next);
     }
 }
 

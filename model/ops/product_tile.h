@@ -47,22 +47,44 @@ inline void store(S* to, Vector<S> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
+/// Asks for `bytes` of memory to be brought near.
+inline void prefetch(const void* from, int bytes) {
+  for (int at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at, 0, 2);
+}
+
+/// Memory that is wanted soon: `each` bytes from `from` on are asked for with each of kTileRows shares of a tile.
+struct Ahead {
+  const char* from = nullptr;
+  int each = 0;
+};
+
 /// c [kTileRows, kTileColumns] (rows `pitch` apart) = or += a b, where a(r, k) is a[r kRowStride + k kStep] and row k
 /// of b is b[k kTileColumns ...].
 template <int kRowStride, int kStep, class S>
-inline void multiply_tile(const S* a, const S* b, std::int64_t depth, S* c, std::int64_t pitch, bool add) {
+inline void multiply_tile(const S* a, const S* b, std::int64_t depth, S* c, std::int64_t pitch, bool add,
+                          Ahead ahead = {}) {
   constexpr int kWidth = kLanes<S>;
   Vector<S> sums[kTileRows][2] = {};
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const Vector<S> left = load(b), right = load(b + kWidth);
+  const std::int64_t share = (depth + kTileRows - 1) / kTileRows;
+  const S* wanted = c;
+  for (std::int64_t begin = 0; begin < depth; begin += share) {
+    // Spread out, so that what is asked for does not hold up what is needed.
+    prefetch(wanted, 2 * kVectorBytes);
+    prefetch(ahead.from, ahead.each);
+    wanted += pitch;
+    ahead.from += ahead.each;
+    const std::int64_t end = std::min(begin + share, depth);
+    for (std::int64_t k = begin; k < end; ++k) {
+      const Vector<S> left = load(b), right = load(b + kWidth);
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) {
-      const S factor = a[r * kRowStride];
-      sums[r][0] += factor * left;
-      sums[r][1] += factor * right;
+      for (int r = 0; r < kTileRows; ++r) {
+        const S factor = a[r * kRowStride];
+        sums[r][0] += factor * left;
+        sums[r][1] += factor * right;
+      }
+      a += kStep;
+      b += kTileColumns<S>;
     }
-    a += kStep;
-    b += kTileColumns<S>;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; ++r) {
@@ -132,16 +154,23 @@ inline void pack_transposed(const T* from, std::int64_t pitch, int columns, std:
   }
 }
 
+inline constexpr int kRowsAhead = 8;  // rows that are far apart are asked for early
+
 /// to [depth, kWidth] = from [depth, columns], columns from `columns` on zero. Serves kTileColumns and kTileRows wide
-/// panels.
+/// panels; several side by side, `panel_stride` apart, so that rows are read in long runs.
 template <int kWidth, class T, class S>
-inline void pack_rows(const T* from, std::int64_t pitch, int columns, std::int64_t depth, S* to) {
-  if (columns == kWidth) {
-    for (std::int64_t k = 0; k < depth; ++k) widen(from + k * pitch, kWidth, to + k * kWidth);
-    return;
+inline void pack_rows(const T* from, std::int64_t pitch, std::int64_t columns, std::int64_t depth, S* to,
+                      std::int64_t panel_stride = 0) {
+  const std::int64_t whole = columns / kWidth, rest = columns % kWidth;
+  const int bytes = static_cast<int>(columns * std::int64_t{sizeof(T)});
+  for (std::int64_t k = 0; k < depth; ++k, from += pitch) {
+    if (k + kRowsAhead < depth) prefetch(from + kRowsAhead * pitch, bytes);
+    S* row = to + k * kWidth;
+    for (std::int64_t panel = 0; panel < whole; ++panel)
+      widen(from + panel * kWidth, kWidth, row + panel * panel_stride);
+    if (rest)
+      for (int c = 0; c < kWidth; ++c) row[whole * panel_stride + c] = c < rest ? S(from[whole * kWidth + c]) : S(0);
   }
-  for (std::int64_t k = 0; k < depth; ++k)
-    for (int c = 0; c < kWidth; ++c) to[k * kWidth + c] = c < columns ? S(from[k * pitch + c]) : S(0);
 }
 
 }  // namespace trireme::model

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/parallel_for.h"
+#include "model/ops/product_library.h"
+#include "model/ops/product_packed.h"
 
 namespace trireme::model {
 namespace {
@@ -174,6 +176,57 @@ TYPED_TEST(Product, BitsDependNeitherOnTheRunNorOnThreads) {
   EXPECT_TRUE(same(first, weight_gradient<T>(2, 8, 1000)));
   EXPECT_TRUE(same(first, weight_gradient<T>(1, 8, 1000)));
   EXPECT_FALSE(same(first, weight_gradient<T>(2, 9, 1000)));
+}
+
+/// The three forms, by oneDNN and by packed operands.
+TEST(ProductLibrary, AgreesWithPackedProducts) {
+  constexpr std::int64_t kTokens = 70, kInputs = 90, kOutputs = 50, kPitch = 64;
+  const auto x = random_values<bf16>(kTokens * kInputs, 1), w = random_values<bf16>(kOutputs * kInputs, 2);
+  const auto bias = random_values<bf16>(kOutputs, 3), dy = random_values<bf16>(kTokens * kPitch, 4);
+  constexpr core::DType kType = core::DType::bf16, kSums = core::DType::f32;
+  ProductLibrary library;
+  PackedWorkspace workspace;
+  const auto agree = [&](PackedProduct product, auto start, std::vector<float> sums, double tolerance) {
+    auto other = start;
+    auto other_sums = sums;
+    product.c = start.data();
+    product.row_sums = sums.empty() ? nullptr : sums.data();
+    if (!library.multiply(product)) return false;
+    product.c = other.data();
+    product.row_sums = sums.empty() ? nullptr : other_sums.data();
+    multiply_packed(workspace, product);
+    for (std::size_t i = 0; i < start.size(); ++i)
+      EXPECT_NEAR(double(start[i]), double(other[i]), tolerance + std::abs(double(other[i])) * tolerance) << i;
+    for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_NEAR(sums[i], other_sums[i], 1e-4);
+    return true;
+  };
+  const PackedProduct forward{.m = kTokens,
+                              .n = kOutputs,
+                              .k = kInputs,
+                              .a = {x.data(), kType, kInputs, 1},
+                              .b = {w.data(), kType, 1, kInputs},
+                              .c_dtype = kType,
+                              .c_pitch = kPitch,
+                              .bias = bias.data()};
+  const PackedProduct input{.m = kTokens,
+                            .n = kInputs,
+                            .k = kOutputs,
+                            .a = {dy.data(), kType, kPitch, 1},
+                            .b = {w.data(), kType, kInputs, 1},
+                            .c_dtype = kType,
+                            .c_pitch = kInputs};
+  const PackedProduct weight{.m = kOutputs,
+                             .n = kInputs,
+                             .k = kTokens,
+                             .a = {dy.data(), kType, 1, kPitch},
+                             .b = {x.data(), kType, kInputs, 1},
+                             .c_dtype = kSums,
+                             .c_pitch = kInputs,
+                             .add = true};
+  // Both round once to bf16, from sums that differ in the order of additions.
+  if (!agree(forward, dy, {}, 1.0 / 128)) GTEST_SKIP() << "oneDNN has no bf16 on this processor";
+  EXPECT_TRUE(agree(input, x, {}, 1.0 / 128));
+  EXPECT_TRUE(agree(weight, random_values<float>(kOutputs * kInputs, 5), random_values<float>(kOutputs, 6), 1e-4));
 }
 
 TEST(ProductChecks, ShapesAndTypesThatDoNotFitAreRefused) {
