@@ -204,6 +204,8 @@ def main():
     program.run("export", checkpoint, "--output", out, "--force")
     program.refuse(73, "--force", "import", source, "--output", checkpoint)
     program.run("import", source, "--output", checkpoint, "--force")
+    program.refuse(73, "is no checkpoint", "import", source, "--output", out, "--force")
+    assert (out / "config.json").exists()
     (source / "config.json").write_text('{"model_type": "mistral"}')
     program.refuse(65, 'model_type = "mistral" is not read', "import", source, "--output", options.work / "none")
     assert not (options.work / "none").exists()
