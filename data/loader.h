@@ -21,6 +21,14 @@ struct Batch {
   std::int64_t targets_counted = 0;
 };
 
+/// Where micro-batches come from.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// The next micro-batch; its memory is good until the next call.
+  virtual const Batch& next() = 0;
+};
+
 /// Memory of one micro-batch.
 class BatchMemory {
  public:
@@ -38,14 +46,14 @@ class BatchMemory {
 
 /// Micro-batches of training in the order of the run, from a position on. A thread of its own reads ahead; what goes
 /// wrong in it is thrown by `next`.
-class TrainLoader {
+class TrainLoader : public BatchSource {
  public:
   TrainLoader(const Dataset& dataset, std::int64_t micro, std::int64_t first_position);
-  ~TrainLoader();
+  ~TrainLoader() override;
   TrainLoader(const TrainLoader&) = delete;
   TrainLoader& operator=(const TrainLoader&) = delete;
 
-  const Batch& next();
+  const Batch& next() override;
   /// The samples of the last batch.
   const std::vector<SampleId>& ids() const { return slots_[current_].ids; }
   /// Seconds that `next` waited since the last call of this.

@@ -29,8 +29,8 @@ class LossSum {
   std::vector<double> sample_losses_;
 };
 
-/// Loss over everything that `loader` gives; `stopped` is asked between micro-batches and ends it early (then the sum is
-/// not to be used).
+/// Loss over everything that `loader` gives; `stopped` is asked between micro-batches and ends it early (then the sum
+/// is not to be used).
 LossSum evaluate(data::ValidLoader& loader, model::Gpt& gpt, const std::function<bool()>& stopped);
 
 }  // namespace trireme::train

@@ -32,8 +32,7 @@ std::size_t ModelState::bytes(const model::ModelConfig& config, core::DType comp
 }
 
 ModelState::ModelState(const model::ModelConfig& config, core::DType compute, bool training)
-    : config_(config),
-      table_(config),
+    : table_(config),
       compute_(compute),
       memory_(bytes(config, compute, training), training ? "weights, gradients and moments" : "weights") {
   const Flat flat = allocate(table_, compute, training, memory_);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/memory.h"
 #include "model/parameter.h"
 #include "model/weights.h"
 #include "train/checkpoint/checkpoint.h"
@@ -12,7 +13,7 @@ namespace trireme::train {
 /// the accumulate dtype of `compute`; the compute copy exists for bf16 only, else the master is the weight.
 class ModelState {
  public:
-  /// Without `training` there are no gradients and moments. `config` must outlive the state.
+  /// Without `training` there are no gradients and moments.
   ModelState(const model::ModelConfig& config, core::DType compute, bool training);
 
   const model::ParameterTable& table() const { return table_; }
@@ -35,7 +36,6 @@ class ModelState {
   static std::size_t bytes(const model::ModelConfig& config, core::DType compute, bool training);
 
  private:
-  const model::ModelConfig& config_;
   model::ParameterTable table_;
   core::DType compute_;
   core::Arena memory_;

@@ -6,7 +6,7 @@
 
 namespace trireme::train {
 
-StepOutcome accumulate_gradients(const StepPlan& plan, data::TrainLoader& loader, model::Gpt& gpt,
+StepOutcome accumulate_gradients(const StepPlan& plan, data::BatchSource& loader, model::Gpt& gpt,
                                  const std::function<void()>& between) {
   StepOutcome outcome;
   double sum = 0;

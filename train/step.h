@@ -29,7 +29,7 @@ struct StepOutcome {
 /// Forward and backward of all micro-batches: gradients of the sum of losses are added up in the state. The loss is the
 /// sum over samples in sample order, divided once by the number of counted targets. `between` is called after each
 /// micro-batch. Throws Error(bad_data) when no target is counted.
-StepOutcome accumulate_gradients(const StepPlan& plan, data::TrainLoader& loader, model::Gpt& gpt,
+StepOutcome accumulate_gradients(const StepPlan& plan, data::BatchSource& loader, model::Gpt& gpt,
                                  const std::function<void()>& between);
 
 /// Norm, clipping and AdamW; leaves the gradients zero. Fills in grad_norm and applied.
