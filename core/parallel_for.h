@@ -25,15 +25,13 @@ inline void set_thread_count([[maybe_unused]] int threads) {
 }
 
 /// Calls body(begin, end) on contiguous parts of [0, n), at most one a thread, each of at least `grain` indices
-/// (the last may be smaller). The parts depend on n, grain and the number of threads only. `body` must not throw.
+/// (the last may be smaller). The parts depend on n, grain and the number of threads only. `body` must not throw. One
+/// part runs the same compiled code as many: a second copy of `body` could add in another order.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   const std::int64_t parts = std::min<std::int64_t>(thread_count(), (n + grain - 1) / grain);
-  if (parts <= 1) {
-    if (n > 0) body(std::int64_t{0}, n);
-    return;
-  }
-#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
+  if (parts <= 0) return;
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts)) if (parts > 1)
   for (std::int64_t part = 0; part < parts; ++part) body(n * part / parts, n * (part + 1) / parts);
 }
 

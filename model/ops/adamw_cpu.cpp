@@ -69,21 +69,24 @@ void update(const AdamwStep& step, const AdamwRange& range) {
 }
 
 template <class T>
+TRIREME_ONE_COPY double squares_between(const T* begin, const T* end) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (const T* x = begin; x < end; ++x) {
+    const auto value = static_cast<double>(widen(*x));
+    sum += value * value;
+  }
+  return sum;
+}
+
+template <class T>
 double squares(const T* x, std::int64_t n) {
   std::array<double, kParts> sums{};
-  core::parallel_for(kParts, std::max<std::int64_t>(1, kParts * kGrain / std::max<std::int64_t>(1, n)),
-                     [&sums, x, n](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t part = begin; part < end; ++part) {
-                         double sum = 0;
-                         const std::int64_t stop = n * (part + 1) / kParts;
-#pragma omp simd reduction(+ : sum)
-                         for (std::int64_t i = n * part / kParts; i < stop; ++i) {
-                           const auto value = static_cast<double>(widen(x[i]));
-                           sum += value * value;
-                         }
-                         sums[static_cast<std::size_t>(part)] = sum;
-                       }
-                     });
+  const std::int64_t grain = std::max<std::int64_t>(1, kParts * kGrain / std::max<std::int64_t>(1, n));
+  core::parallel_for(kParts, grain, [&sums, x, n](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part)
+      sums[static_cast<std::size_t>(part)] = squares_between(x + n * part / kParts, x + n * (part + 1) / kParts);
+  });
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;

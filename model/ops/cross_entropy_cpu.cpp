@@ -55,7 +55,7 @@ void clear(T* begin, T* end) {
 /// Loss of one row of logits; with kGradient the row becomes softmax - one-hot. Terms are kept in the row where its
 /// type holds them exactly, else computed twice.
 template <bool kGradient, class T>
-core::accumulate_t<T> loss_of_row(T* row, std::int64_t v, std::int64_t columns, std::int32_t target) {
+TRIREME_ONE_COPY core::accumulate_t<T> loss_of_row(T* row, std::int64_t v, std::int64_t columns, std::int32_t target) {
   using S = core::accumulate_t<T>;
   constexpr bool kStore = kGradient && std::is_same_v<T, S>;
   if (target < 0) {

@@ -19,7 +19,7 @@ struct NormRow {
   const T *weight, *bias;
 
   /// y = (x - mean) rstd weight + bias; x and y may not overlap.
-  void forward(const T* x, T* y, S* mean_out, S* rstd_out) const {
+  TRIREME_ONE_COPY void forward(const T* x, T* y, S* mean_out, S* rstd_out) const {
     S mean = 0, squares = 0;
     if (bias) {
 #pragma omp simd reduction(+ : mean)
@@ -50,7 +50,7 @@ struct NormBackwardRow {
   const T* weight;
   S *dweight, *dbias;
 
-  void run(const T* x, const T* dy, const T* dresidual, T* dx, S mean, S rstd) const {
+  TRIREME_ONE_COPY void run(const T* x, const T* dy, const T* dresidual, T* dx, S mean, S rstd) const {
     S plain = 0, projected = 0;
 #pragma omp simd reduction(+ : plain, projected)
     for (std::int64_t i = 0; i < h; ++i) {

@@ -7,6 +7,13 @@
 
 #include "core/dtype.h"
 
+// For functions whose sums must have the same bits wherever they are called: one compiled copy, so one order.
+#ifdef __clang__
+#  define TRIREME_ONE_COPY [[gnu::noinline]]
+#else
+#  define TRIREME_ONE_COPY [[gnu::noinline, gnu::noclone]]
+#endif
+
 // Elementary functions that vectorise inside loops: plain arithmetic, no tables, selections instead of branches.
 namespace trireme::model {
 
