@@ -37,7 +37,7 @@ void add_commands(CLI::App& app) {
 
 int run(int argc, char** argv) {
   CLI::App app("Trireme pretrains GPT models. COMMAND --help lists a command's options.", "trireme");
-  app.set_version_flag("--version", trireme::tools::version_text());
+  app.set_version_flag("--version", [] { return trireme::tools::version_text(); });
   app.require_subcommand(1);
   add_commands(app);
   try {

@@ -32,7 +32,9 @@ void prepare_hdf5() {
         core::warning(fmt::format("{} is set in the environment and ignored", name));
         ::unsetenv(name);
       }
-    core::check(H5dont_atexit() >= 0 && H5open() >= 0, "HDF5 cannot be initialised");
+    // Fails when something has called HDF5 before; then its clean-up at exit stays.
+    if (H5dont_atexit() < 0) core::warning("HDF5 was in use before; it cleans up at exit");
+    core::check(H5open() >= 0, "HDF5 cannot be initialised");
     core::check(H5PLset_loading_state(0) >= 0, "HDF5 plugins cannot be switched off");
     core::check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0, "HDF5 error printing cannot be switched off");
   });
