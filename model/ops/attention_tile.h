@@ -169,22 +169,24 @@ inline std::int64_t first_key(const std::int32_t* document_start, std::int64_t q
                         : 0;
 }
 
-/// factors [kBlock, kBlock]: 0 where dropped, else 1 / (1 - rate).
+/// factors [kBlock, kBlock]: 0 where dropped, else 1 / (1 - rate). `Dropout::words` for a row of blocks at a time, so
+/// that it vectorises.
 template <class S>
 void dropout_factors(const Dropout& dropout, const BlockPair& pair, std::int64_t head, std::int64_t sample,
                      S* factors) {
+  constexpr int kGroups = kBlock / 4;
   const S kept = S(1 / (1 - dropout.rate));
   const std::uint32_t threshold = dropout.threshold();
+  const auto first = static_cast<std::uint32_t>((head << 20) + pair.key / 4);
   for (int row = 0; row < pair.rows; ++row) {
-    const auto token = static_cast<std::uint32_t>(pair.query + row);
-    const int keys = pair.diagonal() ? row + 1 : pair.keys;
-    for (int key = 0; key < keys; key += 4) {
-      const auto group = static_cast<std::uint32_t>((head << 20) + (pair.key + key) / 4);
-      const core::PhiloxWords words = dropout.words(group, token, sample);
-      for (std::size_t i = 0; i < 4; ++i)
-        factors[row * kBlock + key + static_cast<int>(i)] = words[i] < threshold ? S(0) : kept;
+    std::uint32_t words[4][kGroups];
+    for (std::uint32_t i = 0; i < kGroups; ++i) {
+      const core::PhiloxWords some = dropout.words(first + i, static_cast<std::uint32_t>(pair.query + row), sample);
+      for (std::size_t word = 0; word < 4; ++word) words[word][i] = some[word];
     }
-    std::fill(factors + row * kBlock + keys, factors + (row + 1) * kBlock, S(0));
+    for (int i = 0; i < kGroups; ++i)
+      for (int word = 0; word < 4; ++word)
+        factors[row * kBlock + 4 * i + word] = words[word][i] < threshold ? S(0) : kept;
   }
 }
 

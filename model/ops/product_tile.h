@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "core/dtype.h"
@@ -57,22 +58,25 @@ struct Ahead {
   const char* from = nullptr;
   int each = 0;
 };
+struct NothingAhead {};
 
 /// c [kTileRows, kTileColumns] (rows `pitch` apart) = or += a b, where a(r, k) is a[r kRowStride + k kStep] and row k
 /// of b is b[k kTileColumns ...].
-template <int kRowStride, int kStep, class S>
+template <int kRowStride, int kStep, class S, class Wanted = NothingAhead>
 inline void multiply_tile(const S* a, const S* b, std::int64_t depth, S* c, std::int64_t pitch, bool add,
-                          Ahead ahead = {}) {
+                          Wanted ahead = {}) {
+  constexpr bool kAhead = std::is_same_v<Wanted, Ahead>;
   constexpr int kWidth = kLanes<S>;
   Vector<S> sums[kTileRows][2] = {};
-  const std::int64_t share = (depth + kTileRows - 1) / kTileRows;
-  const S* wanted = c;
+  const std::int64_t share = kAhead ? (depth + kTileRows - 1) / kTileRows : depth;
+  [[maybe_unused]] const S* wanted = c;
   for (std::int64_t begin = 0; begin < depth; begin += share) {
-    // Spread out, so that what is asked for does not hold up what is needed.
-    prefetch(wanted, 2 * kVectorBytes);
-    prefetch(ahead.from, ahead.each);
-    wanted += pitch;
-    ahead.from += ahead.each;
+    if constexpr (kAhead) {  // spread out, so that what is asked for does not hold up what is needed
+      prefetch(wanted, 2 * kVectorBytes);
+      prefetch(ahead.from, ahead.each);
+      wanted += pitch;
+      ahead.from += ahead.each;
+    }
     const std::int64_t end = std::min(begin + share, depth);
     for (std::int64_t k = begin; k < end; ++k) {
       const Vector<S> left = load(b), right = load(b + kWidth);
