@@ -68,7 +68,10 @@ while [ $# -gt 0 ]; do
     --steps | --prompt | --tokens)
       [ $# -ge 2 ] || fail "$1 needs a value"
       case "$1" in
-        --steps) steps=("--run.steps=$2") ;;
+        --steps)
+          [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || fail "--steps $2: a whole number above 0 is needed"
+          steps=("--run.steps=$2" "--schedule.warmup_steps=$(($2 / 15))")
+          ;;
         --prompt) prompt=$2 ;;
         --tokens) tokens=$2 ;;
       esac
