@@ -40,7 +40,8 @@ struct Tensor {
 
   template <class T>
   T* as() const {
-    check(dtype == dtype_of<T>, "tensor {} is {}, not {}", shape.text(), name_of(dtype), name_of(dtype_of<T>));
+    if (dtype != dtype_of<T>)  // not check(): the text would be made each time
+      fail(ExitCode::internal, "tensor {} is {}, not {}", shape.text(), name_of(dtype), name_of(dtype_of<T>));
     return static_cast<T*>(data);
   }
   /// Rows [begin, begin + count) of the first axis.

@@ -4,6 +4,7 @@
 #include "core/parallel_for.h"
 #include "model/ops/product.h"
 #include "model/ops/product_state.h"
+#include "model/ops/product_tile.h"
 
 namespace trireme::model {
 
@@ -29,6 +30,43 @@ void check_dtypes(const core::Tensor& first, const core::Tensor& second, const c
 Operand rows_of(const core::Tensor& t) { return {t.data, t.dtype, t.shape.last(), 1}; }
 Operand transposed(const core::Tensor& t) { return {t.data, t.dtype, 1, t.shape.last()}; }
 
+constexpr std::int64_t kFewTokens = 6;  // up to here, packing the weights costs more than the product
+
+template <class T>
+core::accumulate_t<T> inner_product(const T* x, const T* y, std::int64_t n) {
+  using S = core::accumulate_t<T>;
+  constexpr int kWidth = kLanes<S>, kSums = 4;
+  Vector<S> sums[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums * kWidth <= n; i += kSums * kWidth)
+#pragma GCC unroll 4
+    for (int part = 0; part < kSums; ++part) {
+      S left[kWidth], right[kWidth];
+      widen(x + i + part * kWidth, kWidth, left);
+      widen(y + i + part * kWidth, kWidth, right);
+      sums[part] += load(left) * load(right);
+    }
+  const Vector<S> all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  S sum = 0;
+  for (int lane = 0; lane < kWidth; ++lane) sum += all[lane];
+  for (; i < n; ++i) sum += S(x[i]) * S(y[i]);
+  return sum;
+}
+
+/// Generation's products, of a token or a few: each row of w is read once, where it lies.
+template <class T>
+void forward_few(const Extents& e, const core::Tensor& x, const core::Tensor& w, const core::Tensor& bias,
+                 const core::Tensor& y) {
+  using S = core::accumulate_t<T>;
+  core::parallel_for(e.o, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin; o < end; ++o)
+      for (std::int64_t t = 0; t < e.T; ++t) {
+        const S sum = inner_product(x.as<T>() + t * e.i, w.as<T>() + o * e.i, e.i);
+        y.as<T>()[t * y.shape.last() + o] = T(bias ? sum + S(bias.as<T>()[o]) : sum);
+      }
+  });
+}
+
 }  // namespace
 
 void linear_forward(Context& context, const core::Tensor& x, const core::Tensor& w, const core::Tensor& bias,
@@ -37,6 +75,11 @@ void linear_forward(Context& context, const core::Tensor& x, const core::Tensor&
   check_dtypes(x, w, y);
   core::check(!bias || (bias.elements() == e.o && bias.dtype == x.dtype), "linear layer: bias {} {} for {} outputs",
               name_of(bias.dtype), bias.shape.text(), e.o);
+  if (e.T <= kFewTokens) {
+    if (x.dtype == core::DType::f64) return forward_few<double>(e, x, w, bias, y);
+    if (x.dtype == core::DType::bf16) return forward_few<core::bf16>(e, x, w, bias, y);
+    return forward_few<float>(e, x, w, bias, y);
+  }
   const PackedProduct product{.m = e.T,
                               .n = e.o,
                               .k = e.i,

@@ -74,8 +74,9 @@ struct Extents {
   std::int64_t tokens, inputs, outputs, pitch;
 };
 // Odd extents, one token, one output, padded rows, and depths beyond one and two packed parts.
-const Extents kExtents[] = {{1, 1, 1, 1},     {1, 8, 5, 5},        {7, 33, 1, 1},     {5, 17, 50, 64},
-                            {65, 70, 43, 48}, {130, 300, 97, 128}, {3, 5000, 35, 35}, {4099, 13, 11, 16}};
+const Extents kExtents[] = {{1, 1, 1, 1},      {1, 8, 5, 5},      {7, 33, 1, 1},
+                            {5, 17, 50, 64},   {65, 70, 43, 48},  {130, 300, 97, 128},
+                            {3, 5000, 35, 35}, {9, 5000, 35, 35}, {4099, 13, 11, 16}};
 
 TYPED_TEST(Product, ForwardEqualsPlainLoops) {
   using T = TypeParam;
