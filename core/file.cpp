@@ -15,6 +15,7 @@ namespace trireme::core {
 
 namespace {
 constexpr std::size_t kBlock = std::size_t{1} << 20;
+constexpr int kTemporaryNames = 100;
 
 [[noreturn]] void fail_errno(ExitCode code, const std::string& path, const char* operation) {
   fail(code, "{}: {}: {}", path, operation, std::strerror(errno));
@@ -74,9 +75,12 @@ std::string read_whole(const std::filesystem::path& path, std::uint64_t limit, E
 WriteFile::WriteFile(const std::filesystem::path& path, bool overwrite) : path_(path), overwrite_(overwrite) {
   require(overwrite || !std::filesystem::exists(path), ExitCode::run_directory,
           "{}: exists already (--force replaces it)", path.string());
-  temporary_ = path;
-  temporary_ += fmt::format(".tmp-{}", ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  // A process that was killed left its temporary file; in a container the next one often has the same number.
+  for (int attempt = 0; attempt < kTemporaryNames && (attempt == 0 || errno == EEXIST) && descriptor_ < 0; ++attempt) {
+    temporary_ = path;
+    temporary_ += fmt::format(".tmp-{}{}", ::getpid(), attempt == 0 ? "" : fmt::format("-{}", attempt));
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  }
   if (descriptor_ < 0) fail_errno(ExitCode::run_directory, temporary_.string(), "cannot be made");
   buffer_.reserve(kBlock);
 }
@@ -92,21 +96,40 @@ void WriteFile::write(std::span<const std::byte> bytes) {
   if (buffer_.size() >= kBlock) flush();
 }
 
-void WriteFile::flush() {
+void WriteFile::put(std::span<const std::byte> bytes, std::uint64_t offset) {
   std::size_t done = 0;
-  while (done < buffer_.size()) {
-    const ssize_t put = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+  while (done < bytes.size()) {
+    const ssize_t put =
+        ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) fail_errno(ExitCode::storage, temporary_.string(), "cannot be written");
     done += static_cast<std::size_t>(put);
   }
+}
+
+void WriteFile::flush() {
+  put(std::as_bytes(std::span(buffer_)), flushed_);
+  flushed_ += buffer_.size();
   buffer_.clear();
 }
 
-void WriteFile::commit() {
+void WriteFile::rewrite(std::uint64_t offset, std::span<const std::byte> bytes) {
+  check(offset <= size_ && bytes.size() <= size_ - offset, "{}: rewrite of {} bytes at {} of {}", path_.string(),
+        bytes.size(), offset, size_);
   flush();
+  put(bytes, offset);
+}
+
+void WriteFile::finish() {
+  if (descriptor_ < 0) return;
+  flush();
+  std::string().swap(buffer_);
   if (::fsync(descriptor_) != 0) fail_errno(ExitCode::storage, temporary_.string(), "fsync");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_errno(ExitCode::storage, temporary_.string(), "close");
+}
+
+void WriteFile::commit() {
+  finish();
   if (overwrite_) {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(ExitCode::storage, path_.string(), "rename");
   } else if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {

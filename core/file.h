@@ -45,14 +45,20 @@ class WriteFile {
 
   void write(std::span<const std::byte> bytes);  ///< appends; buffered
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Replaces bytes that were written before.
+  void rewrite(std::uint64_t offset, std::span<const std::byte> bytes);
   std::uint64_t size() const { return size_; }
+  /// Fsyncs and closes: the content is complete, and `commit` only renames.
+  void finish();
   void commit();
 
  private:
   void flush();
+  void put(std::span<const std::byte> bytes, std::uint64_t offset);
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   std::string buffer_;
+  std::uint64_t flushed_ = 0;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
   bool overwrite_;

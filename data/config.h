@@ -32,6 +32,9 @@ struct DataConfig {
   void fields(core::FieldVisitor& visit);
 };
 
+/// What is wrong with the values together: weights, formats, contradictions; "data.train[1].weight: ..." each.
+std::vector<std::string> problems(const DataConfig& config);
+
 /// The formats a corpus entry may name.
 std::vector<std::string> corpus_formats();
 

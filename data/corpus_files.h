@@ -17,4 +17,8 @@ struct CorpusFiles {
 /// there.
 CorpusFiles find_corpus(const std::string& path, const std::string& format, const std::string& key);
 
+/// Raises this process's limit of open files as far as the system allows, if `count` files of `path` may need that.
+/// Throws Error(machine) where it is not enough.
+void allow_open_files(std::size_t count, const std::string& path);
+
 }  // namespace trireme::data

@@ -34,6 +34,7 @@ struct DatasetOptions {
 };
 
 /// The corpora of a run with their training and validation parts. Corpora up to 1 GiB are scanned whole at opening.
+/// Throws Error: bad_data for the files, usage for the configuration.
 class Dataset {
  public:
   Dataset(const DataConfig& config, const DatasetOptions& options);
@@ -48,25 +49,33 @@ class Dataset {
   /// The sample that pick `pick` of `corpus` is.
   SampleId sample(std::size_t corpus, std::int64_t pick) const;
 
+  /// How far `drawn` samples of each corpus reach, for the log: "epoch 1.37", or "epochs 1.37, 0.02".
+  std::string epoch_progress(const std::vector<std::int64_t>& drawn) const;
+
   /// One line a corpus: documents, tokens, samples, expected epochs over `samples` samples of the run.
   std::vector<std::string> describe(std::int64_t samples) const;
-  /// Warnings worth a line at the start: a weight that gets no sample, empty documents, tokens left over.
+  /// Warnings worth a line at the start: a weight that gets no sample, empty documents, tokens left over, another
+  /// tokenizer than data.tokenizer.
   std::vector<std::string> warnings(std::int64_t samples) const;
 
-  /// What a checkpoint keeps of the data, and the differences to another state, with both values.
+  /// What a checkpoint keeps of the data.
   nlohmann::json state(std::int64_t consumed) const;
+  /// What differs between two states, except consumed samples: "run.seed was 1, is 2".
   static std::vector<std::string> differences(const nlohmann::json& before, const nlohmann::json& now);
 
  private:
   void open_training();
   void open_validation();
   std::shared_ptr<const Corpus> open(const CorpusEntry& entry, const std::string& key) const;
+  std::string fingerprint(const Corpus& corpus) const;
+  void warn_of_weights(std::int64_t samples, std::vector<std::string>& lines) const;
+  void warn_of_tokenizers(std::vector<std::string>& lines) const;
 
   const DataConfig config_;
   const DatasetOptions options_;
   std::vector<Part> training_, validation_;
   std::vector<double> weights_;
-  std::vector<std::string> fingerprints_;
+  std::vector<std::string> fingerprints_, valid_fingerprints_;
 };
 
 /// Tokens of the validation part of T tokens at fraction f: ceil(T F / 10^9) with F = f in whole billionths.

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,9 +12,12 @@
 // documents begin.
 namespace trireme::data {
 
+static_assert(std::endian::native == std::endian::little, "files are read and written as they lie in memory");
+
 inline constexpr std::array<char, 9> kIndexedMagic{'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 /// Vocabularies from this size on are stored in four bytes a token.
 inline constexpr std::int64_t kIndexedWideVocabulary = 65500;
+inline constexpr std::size_t kIndexedHeaderBytes = 34;
 
 enum class TokenType : std::uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8, u32 = 100 };
 std::int64_t width_of(TokenType type);  ///< bytes
@@ -35,8 +40,15 @@ struct IndexedLayout {
   std::int64_t tokens = 0;
 };
 
-/// Parses and checks an .idx of `name` beside a .bin of `bin_size` bytes. Throws Error(bad_data).
-IndexedLayout parse_index(std::span<const std::byte> index, const std::string& prefix, std::uint64_t bin_size,
+/// Checks the first bytes of PREFIX.idx against the file's size, before the rest is read. Throws Error(bad_data).
+void check_index_head(std::span<const std::byte> head, std::uint64_t index_bytes, const std::string& prefix);
+
+/// Parses and checks a whole PREFIX.idx beside a PREFIX.bin of `bin_bytes` bytes. Throws Error(bad_data).
+IndexedLayout parse_index(std::span<const std::byte> index, const std::string& prefix, std::uint64_t bin_bytes,
                           bool allow_unused_bytes);
+
+/// The number of the document that holds a token of the stream, empty documents counted, in an index that `parse_index`
+/// accepts. -1: in none.
+std::int64_t find_document(std::span<const std::byte> index, std::int64_t token);
 
 }  // namespace trireme::data

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,26 +30,39 @@ class BatchSource {
   virtual const Batch& next() = 0;
 };
 
+/// One of the ranks that share the micro-batches: they take turns, this one has numbers index, index + count, ...
+struct DataRank {
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+};
+
 /// Memory of one micro-batch.
 class BatchMemory {
  public:
-  BatchMemory(std::int64_t samples, std::int64_t sequence);
+  BatchMemory(std::int64_t samples, std::int64_t sequence, bool document_mask);
   /// Fills row `row` with `count` inputs and their targets, from token `begin` of the part on; the rest is not counted.
-  void fill(std::int64_t row, const Part& part, std::int64_t begin, std::int64_t count, bool document_mask);
+  void fill(std::int64_t row, const Part& part, std::int64_t begin, std::int64_t count);
   void clear(std::int64_t row);
-  Batch view(std::int64_t first_position, bool document_mask) const;
-  std::vector<SampleId> ids;
+  /// Also counts the targets.
+  Batch view() const;
+  std::vector<SampleId> ids;        ///< of the rows
+  std::vector<std::int64_t> drawn;  ///< samples of each corpus up to the last row
+  std::int64_t first_position = 0;
 
  private:
+  void mask_documents(std::int64_t row, const Corpus& corpus, std::int64_t begin, std::int64_t count);
+
   std::int64_t samples_, sequence_;
+  bool document_mask_;
   std::vector<std::int32_t> tokens_, targets_, document_start_, ids_, marks_;
 };
 
 /// Micro-batches of training in the order of the run, from a position on. A thread of its own reads ahead; what goes
-/// wrong in it is thrown by `next`.
+/// wrong in it is thrown by `next`, after the micro-batches before. Allocates nothing after construction.
 class TrainLoader : public BatchSource {
  public:
-  TrainLoader(const Dataset& dataset, std::int64_t micro, std::int64_t first_position);
+  /// Micro-batch i of the loader begins at place first_position + (i x rank.count + rank.index) x micro of the run.
+  TrainLoader(const Dataset& dataset, std::int64_t micro, std::int64_t first_position, DataRank rank = {});
   ~TrainLoader() override;
   TrainLoader(const TrainLoader&) = delete;
   TrainLoader& operator=(const TrainLoader&) = delete;
@@ -56,21 +70,24 @@ class TrainLoader : public BatchSource {
   const Batch& next() override;
   /// The samples of the last batch.
   const std::vector<SampleId>& ids() const { return slots_[current_].ids; }
+  /// How far the batches given out reach, those of the other ranks included: "epoch 1.37".
+  std::string epoch_progress() const { return dataset_.epoch_progress(slots_[current_].drawn); }
   /// Seconds that `next` waited since the last call of this.
   double take_wait_seconds();
 
  private:
   static constexpr std::size_t kAhead = 4;
+  void start();
   void run();
   void load(BatchMemory& memory);
 
   const Dataset& dataset_;
-  std::int64_t micro_;
+  const std::int64_t micro_;
+  const DataRank rank_;
   Blend blend_;
   std::vector<BatchMemory> slots_;
   std::size_t current_ = 0;
   Batch batch_;
-  std::int64_t given_position_;
   double wait_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -86,12 +103,15 @@ class ValidLoader {
  public:
   /// At most `samples` samples (0: all).
   ValidLoader(const Part& part, std::int64_t sequence, std::int64_t micro, std::int64_t samples, bool document_mask);
+  /// Gives only this rank's micro-batches, the same number on every rank; before the first `next`.
+  void share(DataRank rank) { rank_ = rank; }
   const Batch* next();  ///< null at the end
 
  private:
-  Part part_;
-  std::int64_t sequence_, micro_, samples_, at_ = 0;
-  bool document_mask_;
+  const Part part_;
+  const std::int64_t sequence_, micro_;
+  std::int64_t samples_, turn_ = 0;
+  DataRank rank_;
   BatchMemory memory_;
   Batch batch_;
 };

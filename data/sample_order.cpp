@@ -28,10 +28,16 @@ std::int64_t permute(std::uint64_t seed, std::uint32_t epoch, std::uint32_t corp
   return static_cast<std::int64_t>(x);
 }
 
-Blend::Blend(const std::vector<double>& weights) : shares_(weights), counts_(weights.size(), 0) {
+std::vector<double> shares_of(const std::vector<double>& weights) {
   double sum = 0;
   for (const double weight : weights) sum += weight;
-  for (double& share : shares_) share /= sum;
+  std::vector<double> shares(weights);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+Blend::Blend(const std::vector<double>& weights) : shares_(shares_of(weights)), counts_(weights.size(), 0) {
+  core::check(!weights.empty(), "a blend of no corpus");
 }
 
 std::size_t Blend::next() {

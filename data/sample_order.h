@@ -9,10 +9,12 @@ namespace trireme::data {
 /// Feistel network on the smallest 4^m >= n with Philox as round function, walked until the value is below n.
 std::int64_t permute(std::uint64_t seed, std::uint32_t epoch, std::uint32_t corpus, std::int64_t n, std::int64_t index);
 
+/// Weights divided by their sum, added up in list order.
+std::vector<double> shares_of(const std::vector<double>& weights);
+
 /// Which corpus each position of the run draws from: the one that is furthest behind its share.
 class Blend {
  public:
-  /// Shares are normalised in list order.
   explicit Blend(const std::vector<double>& weights);
   std::size_t next();
   std::int64_t position() const { return position_; }

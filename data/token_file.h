@@ -37,9 +37,12 @@ class Corpus {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t documents() const { return documents_; }  ///< 0: no index says
   std::int64_t empty_documents() const { return empty_documents_; }
-  std::uint64_t bytes() const;
+  std::uint64_t bytes() const;  ///< of the tokens' files
+  const std::vector<core::ReadFile>& files() const { return files_; }
+  /// From PREFIX.json; empty: not known.
+  const std::string& tokenizer_sha256() const { return tokenizer_sha256_; }
 
-  /// Tokens [begin, begin + into.size()). An id outside the vocabulary is an error.
+  /// Tokens [begin, begin + into.size()). An id outside the vocabulary, or negative, is an error. Allocates nothing.
   void read(std::int64_t begin, std::span<std::int32_t> into) const;
 
   /// Marks documents in tokens [begin, begin + ids.size()): first[i] is the index, in the range, of the first token of
@@ -66,22 +69,23 @@ class Corpus {
  private:
   static constexpr std::uint64_t kScanBytes = std::uint64_t{1} << 30;
   void open_indexed(const std::string& prefix);
-  void open_files(const std::vector<std::filesystem::path>& files, bool llmc);
-  void add_shard(const std::filesystem::path& path, bool llmc);
-  void check_description(const std::string& prefix) const;
-  void convert(std::span<const std::byte> raw, std::span<std::int32_t> into, std::int64_t begin,
-               const core::ReadFile& file) const;
-  [[noreturn]] void bad_id(std::int64_t at, std::int64_t id, const core::ReadFile& file) const;
+  void add_shard(const std::filesystem::path& path);
+  std::int64_t read_shard_header(const core::ReadFile& file, TokenType& type) const;
+  void read_description(const std::string& prefix);
+  void read_extent(const Extent& extent, std::int64_t skip, std::span<std::int32_t> into) const;
+  [[noreturn]] void bad_id(const Extent& extent, std::int64_t at, std::int64_t id) const;
+  std::int64_t id_limit() const { return options_.vocab_size > 0 ? options_.vocab_size : std::int64_t{1} << 31; }
 
   CorpusOptions options_;
   std::string format_;
   TokenType type_ = TokenType::u16;
   std::vector<core::ReadFile> files_;
-  std::string index_;  // the whole .idx
+  std::optional<core::ReadFile> index_;
   std::vector<Extent> extents_;
   std::vector<std::int64_t> document_starts_;
   std::int64_t documents_ = 0, empty_documents_ = 0, tokens_ = 0;
   bool separator_starts_ = false;
+  std::string tokenizer_sha256_;
 };
 
 /// What a corpus holds, for people. `full` scans every token.

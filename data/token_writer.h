@@ -19,8 +19,9 @@ struct TokenWriterOptions {
   bool overwrite = false;
 };
 
-/// Writes a corpus document by document; files appear under their names at `commit`, the index last. Memory stays
-/// bounded by the index. Throws Error(run_directory) where a file exists and `overwrite` is not set.
+/// Writes a corpus document by document; files appear under their names at `commit`, the index last, and older ones of
+/// the same prefix are gone then. Memory is four bytes a document (indexed) or constant (llmc). Throws
+/// Error(run_directory) at once where a file exists and `overwrite` is not set.
 class TokenWriter {
  public:
   explicit TokenWriter(TokenWriterOptions options);
