@@ -58,7 +58,7 @@ inline double bytes_of(std::initializer_list<const BenchTensor*> tensors) {
 }
 
 inline void both_types(benchmark::internal::Benchmark* bench) {
-  bench->ArgName("bf16")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond)->UseRealTime()->MinTime(0.3);
+  bench->ArgName("bf16")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond)->UseRealTime()->MinTime(0.1);
 }
 
 }  // namespace trireme::bench
