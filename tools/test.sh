@@ -78,7 +78,7 @@ if expect "sanitizer build" tools/build.sh build-asan all -DCMAKE_BUILD_TYPE=Rel
 fi
 
 stage "fuzzing: ${TRIREME_FUZZ_SECONDS} s a target"
-if expect "fuzz build" tools/build.sh build-fuzz all -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+if expect "fuzz build" tools/build.sh build-fuzz fuzz_programs -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_CXX_COMPILER=clang++ -DTRIREME_FUZZ=ON -DBUILD_TESTING=ON; then
   run_ctest build-fuzz 2 --label-regex '^fuzz$'
 fi
