@@ -25,10 +25,19 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return std::stoll(std::string(name.substr(kStep.size())));
 }
 
-bool is_shard_name(std::string_view name) {
-  if (name.size() < kShard.size() + 5 + kShardEnd.size() || !name.starts_with(kShard) || !name.ends_with(kShardEnd))
-    return false;
-  return digits(name.substr(kShard.size(), name.size() - kShard.size() - kShardEnd.size()));
+std::optional<std::int64_t> shard_of(std::string_view name) {
+  if (!name.starts_with(kShard) || !name.ends_with(kShardEnd) || name.size() < kShard.size() + kShardEnd.size())
+    return {};
+  const std::string_view number = name.substr(kShard.size(), name.size() - kShard.size() - kShardEnd.size());
+  if (!digits(number) || number.size() > 9) return {};
+  const std::int64_t shard = std::stoll(std::string(number));
+  return shard_name(shard) == name ? std::optional(shard) : std::nullopt;
+}
+
+bool is_tensor_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_'; });
 }
 
 bool is_file_name(std::string_view name) {

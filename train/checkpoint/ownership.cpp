@@ -1,17 +1,16 @@
+#include "train/checkpoint/ownership.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <map>
-#include <sstream>
 
-#include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "train/checkpoint/names.h"
-#include "train/checkpoint/store.h"
+#include "train/checkpoint/owner_record.h"
 
 namespace trireme::train {
 
@@ -22,101 +21,49 @@ namespace {
 
 constexpr auto kBeatInterval = std::chrono::seconds(5);
 constexpr int kWatchSeconds = 25;
+constexpr auto kSettling = std::chrono::seconds(2);
+constexpr int kBeatWidth = 20;
 
-std::string read_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
-}
-
-/// Start time of a process in clock ticks since boot: tells a process from a later one of the same number.
-std::string start_time(long pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string field;
-  for (int i = 0; i < 20 && fields >> field; ++i) {
-  }
-  return field;
-}
-
-std::string pid_namespace() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/ns/pid", error).string();
-}
-
-std::map<std::string, std::string> read_owner(const fs::path& path) {
-  std::map<std::string, std::string> out;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t space = line.find(' ');
-    if (space == std::string::npos) continue;
-    const std::size_t end = line.find_last_not_of(' ');
-    out[line.substr(0, space)] = line.substr(space + 1, end - space);
-  }
-  return out;
-}
-
-/// Nobody holds it any more: the process of that number on this boot is gone or another one.
-bool provably_gone(std::map<std::string, std::string>& owner) {
-  const bool here = owner["host"] == host_name() && owner["boot"] == read_line("/proc/sys/kernel/random/boot_id") &&
-                    owner["namespace"] == pid_namespace();
-  if (!here || owner["pid"].empty()) return false;
-  const long pid = std::strtol(owner["pid"].c_str(), nullptr, 10);
-  const bool alive = ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
-  return !alive || start_time(pid) != owner["start"];
-}
-
-void create_exclusively(const fs::path& path, const std::string& text, bool& created) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  created = descriptor >= 0;
-  if (!created) {
-    core::require(errno == EEXIST, ExitCode::run_directory, "{}: cannot be written: {}", path.string(),
-                  std::strerror(errno));
-    return;
-  }
-  const bool written = ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool closed = ::close(descriptor) == 0;
-  core::require(written && closed, ExitCode::run_directory, "{}: cannot be written", path.string());
+std::string value_of(const OwnerRecord& record, const char* key) {
+  const auto found = record.find(key);
+  return found == record.end() ? "" : found->second;
 }
 
 /// True when the owner's beat stands still.
-bool stopped_beating(const fs::path& path, const std::string& beat) {
-  core::info(fmt::format("{}: owned by another process; watching its beat for {} s", path.string(), kWatchSeconds));
+bool stopped_beating(const fs::path& path, const OwnerRecord& owner) {
+  core::info(
+      fmt::format("{}: owned by {}; watching its beat for {} s", path.string(), describe_owner(owner), kWatchSeconds));
   for (int second = 0; second < kWatchSeconds; ++second) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (read_owner(path)["beat"] != beat) return false;
+    const OwnerRecord now = read_owner(path);
+    if (value_of(now, "beat") != value_of(owner, "beat") || value_of(now, "nonce") != value_of(owner, "nonce"))
+      return false;
   }
   return true;
 }
 
+void make_root(const fs::path& root) {
+  std::error_code error, ignored;
+  fs::create_directories(root, error);
+  core::require(fs::is_directory(root, ignored), ExitCode::run_directory, "{}: cannot be made: {}", root.string(),
+                error ? error.message() : "something else has this name");
+}
+
+bool put(int descriptor, std::string_view text, off_t at) {
+  return ::pwrite(descriptor, text.data(), text.size(), at) == static_cast<ssize_t>(text.size());
+}
+
 }  // namespace
 
-Ownership::Ownership(const fs::path& root, const std::string& run_id)
+Ownership::Ownership(const fs::path& root, const std::string& run_id, bool take_over)
     : path_(root / "OWNER"), run_id_(run_id), nonce_(make_nonce()) {
-  std::error_code error;
-  fs::create_directories(root, error);
-  core::require(fs::is_directory(root), ExitCode::run_directory, "{}: cannot be made: {}", root.string(),
-                error.message());
-  bool created = false;
-  create_exclusively(path_, text(), created);
-  if (!created) {
-    auto owner = read_owner(path_);
-    const bool free = provably_gone(owner) || stopped_beating(path_, owner["beat"]);
-    core::require(free, ExitCode::run_directory, "{}: owned by run {} on {} (pid {}), which is alive", root.string(),
-                  owner["run"], owner["host"], owner["pid"]);
-    core::info(fmt::format("{}: taking over from run {} on {} (pid {}), which is gone", root.string(), owner["run"],
-                           owner["host"], owner["pid"]));
-    core::write_whole(path_, text(), true);
-    confirm();
+  make_root(root);
+  if (!create()) {
+    const OwnerRecord owner = read_owner(path_);
+    core::require(take_over || provably_gone(owner) || stopped_beating(path_, owner), ExitCode::run_directory,
+                  "{}: owned by another job that is alive ({})", root.string(), describe_owner(owner));
+    core::info(fmt::format("{}: taken over from {}", root.string(), describe_owner(owner)));
+    this->take_over();
   }
   thread_ = std::thread([this] { beat(); });
 }
@@ -128,31 +75,64 @@ Ownership::~Ownership() {
   }
   ended_changed_.notify_all();
   thread_.join();
-  if (read_owner(path_)["nonce"] == nonce_) ::unlink(path_.c_str());
+  (void)::close(descriptor_);
+  if (value_of(read_owner(path_), "nonce") == nonce_) (void)::unlink(path_.c_str());
 }
 
 std::string Ownership::text() const {
-  return fmt::format(
-      "run {:<40}\nnonce {}\nhost {:<64}\nboot {}\nnamespace {}\npid {:<10}\nstart {:<20}\nbeat {:<20}\n", run_id_,
-      nonce_, host_name(), read_line("/proc/sys/kernel/random/boot_id"), pid_namespace(), ::getpid(),
-      start_time(::getpid()), beats_);
+  std::string out = fmt::format("run {:<40}\nnonce {}\n", run_id_, nonce_);
+  for (const auto& [key, value] : own_record()) out += fmt::format("{} {:<40}\n", key, value);
+  return out + fmt::format("beat {:<{}}\n", beats_, kBeatWidth);
+}
+
+/// False when there is an OWNER already.
+bool Ownership::create() {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor_ < 0 && errno == EEXIST) return false;
+  core::require(descriptor_ >= 0, ExitCode::run_directory, "{}: cannot be written: {}", path_.string(),
+                std::strerror(errno));
+  if (put(descriptor_, text(), 0)) return true;
+  const int error = errno;
+  (void)::close(descriptor_);
+  (void)::unlink(path_.c_str());
+  core::fail(ExitCode::run_directory, "{}: cannot be written: {}", path_.string(), std::strerror(error));
+}
+
+void Ownership::take_over() {
+  const fs::path own = path_.string() + "-" + nonce_;
+  try {
+    core::write_whole(own, text(), false);
+  } catch (const core::Error& error) {
+    core::fail(ExitCode::run_directory, "{}", error.what());
+  }
+  descriptor_ = ::open(own.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool renamed = descriptor_ >= 0 && std::rename(own.c_str(), path_.c_str()) == 0;
+  core::require(renamed, ExitCode::run_directory, "{}: cannot be replaced: {}", path_.string(), std::strerror(errno));
+  // Of two newcomers the last to rename wins; the other one sees it here.
+  std::this_thread::sleep_for(kSettling);
+  confirm();
 }
 
 void Ownership::confirm() const {
-  core::require(read_owner(path_)["nonce"] == nonce_, ExitCode::run_directory,
-                "{}: another process has taken this directory over", path_.string());
+  const OwnerRecord owner = read_owner(path_);
+  core::require(value_of(owner, "nonce") == nonce_, ExitCode::run_directory,
+                "{}: no longer ours: another job has taken this directory over ({})", path_.string(),
+                describe_owner(owner));
 }
 
 void Ownership::beat() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  (void)::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  const auto beat_at = static_cast<off_t>(text().size()) - kBeatWidth - 1;
   std::unique_lock lock(mutex_);
   while (!ended_changed_.wait_for(lock, kBeatInterval, [this] { return ended_; })) {
-    if (read_owner(path_)["nonce"] != nonce_) return;  // the next save finds out and ends the run
-    ++beats_;
-    std::fstream file(path_, std::ios::in | std::ios::out);
-    file << text();
+    if (value_of(read_owner(path_), "nonce") != nonce_) {
+      lost_ = true;
+      return;
+    }
+    // A beat that cannot be written is no error: 25 s without one are needed to lose the directory.
+    (void)put(descriptor_, fmt::format("{:<{}}", ++beats_, kBeatWidth), beat_at);
   }
 }
 
