@@ -366,6 +366,7 @@ Config parse_config(std::string_view text, const std::string& name, const std::f
   Config config;
   apply_preset(source, config.model);
   read_sections(source, config);
+  config.run.directory = (folder / config.run.directory).lexically_normal().string();  // the default is relative
   const bool readable = source.problems.empty();
   if (readable) model::resolve(config.model);
   if (readable) check_config(config, source.problems);
