@@ -37,6 +37,7 @@ class Arena {
   Tensor allocate(DType dtype, Shape shape);
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
+  std::size_t capacity() const { return buffer_.bytes(); }
   void release_to(std::size_t used) { used_ = used; }
   bool measuring() const { return buffer_.data() == nullptr; }
 

@@ -38,7 +38,8 @@ class Gpt {
   void logits(const MicroBatch& batch, const core::Tensor& out);
 
   std::int64_t columns() const { return head_.columns(); }
-  std::size_t activation_bytes() const { return kept_.peak() + scratch_.peak(); }
+  /// Memory of activations and of what one micro-batch works in.
+  std::size_t activation_bytes() const { return kept_.capacity() + scratch_.capacity(); }
   Context& context() { return context_; }
 
  private:
