@@ -1,63 +1,95 @@
 #pragma once
 
+#if defined(__AVX2__)
+#  include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "model/ops/dropout.h"
+#include "model/ops/product_tile.h"
 #include "model/ops/vector_math.h"
 
+// Dropout of whole rows: core::philox for many counters at once, one in each 64-bit lane.
 namespace trireme::model {
 
-inline constexpr std::int64_t kDropChannels = 64;  // channels whose random words are made together
+typedef std::uint64_t WordLanes __attribute__((vector_size(kVectorBytes)));
+inline constexpr std::int64_t kWordLanes = kVectorBytes / 8;
+inline constexpr std::int64_t kDropChannels = 64;  // channels whose words are made together
 
-/// One round of core::philox.
-struct PhiloxLane {
-  std::uint32_t c0, c1, c2, c3;
-  void round(std::uint32_t key0, std::uint32_t key1) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53u} * c0;
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * c2;
-    c0 = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ key0;
-    c1 = static_cast<std::uint32_t>(b);
-    c2 = static_cast<std::uint32_t>(a >> 32) ^ c3 ^ key1;
-    c3 = static_cast<std::uint32_t>(a);
+/// Products of the lanes' lower halves with b: compilers would take slow 64-bit multiplications.
+inline WordLanes low_product(WordLanes a, std::uint32_t b) {
+  const WordLanes factors = WordLanes{} + b;
+#if defined(__AVX512F__)
+  return (WordLanes)_mm512_mask_mul_epu32((__m512i)a, 0xff, (__m512i)a, (__m512i)factors);
+#elif defined(__AVX2__)
+  return (WordLanes)_mm256_mul_epu32((__m256i)a, (__m256i)factors);
+#else
+  return (a & 0xffffffffu) * factors;
+#endif
+}
+
+/// Counters and words; the upper halves of the lanes do not count.
+struct PhiloxLanes {
+  WordLanes c0, c1, c2, c3;
+
+  void encrypt(const core::RandomKey& key) {
+    WordLanes key0 = WordLanes{} + key.k0, key1 = WordLanes{} + key.k1;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+      const WordLanes a = low_product(c0, 0xD2511F53u), b = low_product(c2, 0xCD9E8D57u);
+      c0 = (b >> 32) ^ c1 ^ key0;
+      c1 = b;
+      c2 = (a >> 32) ^ c3 ^ key1;
+      c3 = a;
+      key0 += 0x9E3779B9u;
+      key1 += 0xBB67AE85u;
+    }
   }
-  /// Unrolled by the fold, since a loop inside would keep the loop over lanes from vectorising.
-  template <std::uint32_t... kRound>
-  void rounds(std::uint32_t key0, std::uint32_t key1, std::integer_sequence<std::uint32_t, kRound...>) {
-    (round(key0 + kRound * 0x9E3779B9u, key1 + kRound * 0xBB67AE85u), ...);
+  /// to [4 kWordLanes] = the words in order: c0 ... c3 of the first lane, then of the second.
+  void store(std::uint32_t* to) const { store_halves(to, std::make_integer_sequence<int, kWordLanes>()); }
+
+ private:
+  template <int... kIndex>
+  void store_halves(std::uint32_t* to, std::integer_sequence<int, kIndex...>) const {
+    constexpr int kCount = static_cast<int>(kWordLanes);
+    const WordLanes first = (c0 & 0xffffffffu) | (c1 << 32), second = (c2 & 0xffffffffu) | (c3 << 32);
+    const WordLanes low = __builtin_shufflevector(first, second, (kIndex % 2 * kCount + kIndex / 2)...);
+    const WordLanes high = __builtin_shufflevector(first, second, (kIndex % 2 * kCount + kCount / 2 + kIndex / 2)...);
+    std::memcpy(to, &low, sizeof low);
+    std::memcpy(to + 2 * kCount, &high, sizeof high);
   }
 };
 
-/// Factors (0 or 1 / (1 - rate)) of channels `first` ... `first` + kDropChannels - 1 of token `s` of sample `b`.
-template <class S>
-void drop_factors(const Dropout& dropout, std::int64_t s, std::int64_t b, std::int64_t first, S* factors) {
-  const core::RandomKey key(dropout.seed, core::kTagDropout);
+/// words [kDropChannels] of channels `first` (a multiple of 4) and up of token `s` of sample `b`.
+inline void drop_words(const Dropout& dropout, std::int64_t s, std::int64_t b, std::int64_t first,
+                       std::uint32_t* words) {
   const auto q = static_cast<std::uint64_t>(dropout.first_position + b);
-  const auto group = static_cast<std::uint32_t>(first / 4), token = static_cast<std::uint32_t>(s);
-  const auto low = static_cast<std::uint32_t>(q);
-  const std::uint32_t high = dropout.site + static_cast<std::uint32_t>((q >> 32) << 16);
-  const std::uint32_t threshold = dropout.threshold();
-  const auto kept = static_cast<S>(1 / (1 - dropout.rate));
-#pragma omp simd
-  for (std::uint32_t i = 0; i < kDropChannels / 4; ++i) {
-    PhiloxLane lane{group + i, token, low, high};
-    lane.rounds(key.k0, key.k1, std::make_integer_sequence<std::uint32_t, 10>());
-    factors[4 * i] = lane.c0 < threshold ? S(0) : kept;
-    factors[4 * i + 1] = lane.c1 < threshold ? S(0) : kept;
-    factors[4 * i + 2] = lane.c2 < threshold ? S(0) : kept;
-    factors[4 * i + 3] = lane.c3 < threshold ? S(0) : kept;
+  const WordLanes zero{};
+  WordLanes group = zero + static_cast<std::uint32_t>(first / 4);
+  for (std::int64_t lane = 0; lane < kWordLanes; ++lane) group[lane] += static_cast<std::uint64_t>(lane);
+  for (std::int64_t i = 0; i < kDropChannels; i += 4 * kWordLanes, group += kWordLanes) {
+    PhiloxLanes lanes{group, zero + static_cast<std::uint32_t>(s), zero + static_cast<std::uint32_t>(q),
+                      zero + (dropout.site + static_cast<std::uint32_t>((q >> 32) << 16))};
+    lanes.encrypt(core::RandomKey(dropout.seed, core::kTagDropout));
+    lanes.store(words + i);
   }
 }
 
-/// Calls element(channel, factor) for the h channels of token `s` of sample `b`; it must vectorise.
+/// Calls element(channel, factor), which must vectorise, for the h channels of token `s` of sample `b`. The factor is 0
+/// or 1 / (1 - rate).
 template <class S, class Element>
 void drop_row(const Dropout& dropout, std::int64_t s, std::int64_t b, std::int64_t h, const Element& element) {
-  S factors[kDropChannels];
+  const std::uint32_t threshold = dropout.threshold();
+  const auto kept = static_cast<S>(1 / (1 - dropout.rate));
+  std::uint32_t words[kDropChannels];
   for (std::int64_t first = 0; first < h; first += kDropChannels) {
-    drop_factors(dropout, s, b, first, factors);
+    drop_words(dropout, s, b, first, words);
     const std::int64_t n = std::min(kDropChannels, h - first);
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) element(first + i, factors[i]);
+    for (std::int64_t i = 0; i < n; ++i) element(first + i, words[i] < threshold ? S(0) : kept);
   }
 }
 

@@ -20,24 +20,25 @@ struct NormRow {
 
   /// y = (x - mean) rstd weight + bias; x and y may not overlap.
   TRIREME_ONE_COPY void forward(const T* x, T* y, S* mean_out, S* rstd_out) const {
+    const T *const w = weight, *const b = bias;  // loops over members do not vectorise
+    const std::int64_t n = h;
     S mean = 0, squares = 0;
-    if (bias) {
+    if (b) {
 #pragma omp simd reduction(+ : mean)
-      for (std::int64_t i = 0; i < h; ++i) mean += widen(x[i]);
-      mean /= static_cast<S>(h);
+      for (std::int64_t i = 0; i < n; ++i) mean += widen(x[i]);
+      mean /= static_cast<S>(n);
       *mean_out = mean;
     }
 #pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < h; ++i) squares += (widen(x[i]) - mean) * (widen(x[i]) - mean);
-    const S rstd = S(1) / std::sqrt(squares / static_cast<S>(h) + eps);
+    for (std::int64_t i = 0; i < n; ++i) squares += (widen(x[i]) - mean) * (widen(x[i]) - mean);
+    const S rstd = S(1) / std::sqrt(squares / static_cast<S>(n) + eps);
     *rstd_out = rstd;
-    if (bias) {
+    if (b) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < h; ++i)
-        y[i] = narrow<T>((widen(x[i]) - mean) * rstd * widen(weight[i]) + widen(bias[i]));
+      for (std::int64_t i = 0; i < n; ++i) y[i] = narrow<T>((widen(x[i]) - mean) * rstd * widen(w[i]) + widen(b[i]));
     } else {
 #pragma omp simd
-      for (std::int64_t i = 0; i < h; ++i) y[i] = narrow<T>(widen(x[i]) * rstd * widen(weight[i]));
+      for (std::int64_t i = 0; i < n; ++i) y[i] = narrow<T>(widen(x[i]) * rstd * widen(w[i]));
     }
   }
 };
@@ -51,22 +52,26 @@ struct NormBackwardRow {
   S *dweight, *dbias;
 
   TRIREME_ONE_COPY void run(const T* x, const T* dy, const T* dresidual, T* dx, S mean, S rstd) const {
+    const T* const w = weight;  // loops over members do not vectorise
+    S *const dw = dweight, *const db = dbias;
+    const std::int64_t n = h;
+    const S shift = kBias ? mean : S(0);
     S plain = 0, projected = 0;
 #pragma omp simd reduction(+ : plain, projected)
-    for (std::int64_t i = 0; i < h; ++i) {
-      const S d = widen(dy[i]) * widen(weight[i]);
-      projected += d * (kBias ? (widen(x[i]) - mean) * rstd : widen(x[i]) * rstd);
-      if constexpr (kBias) plain += d;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const S d = widen(dy[i]) * widen(w[i]);
+      projected += d * ((widen(x[i]) - shift) * rstd);
+      plain += d;
     }
-    plain /= static_cast<S>(h);
-    projected /= static_cast<S>(h);
+    plain = kBias ? plain / static_cast<S>(n) : S(0);
+    projected /= static_cast<S>(n);
 #pragma omp simd
-    for (std::int64_t i = 0; i < h; ++i) {
+    for (std::int64_t i = 0; i < n; ++i) {
       const S d = widen(dy[i]);
-      const S normed = kBias ? (widen(x[i]) - mean) * rstd : widen(x[i]) * rstd;
-      const S own = (d * widen(weight[i]) - plain - normed * projected) * rstd;
-      dweight[i] += d * normed;
-      if constexpr (kBias) dbias[i] += d;
+      const S normed = (widen(x[i]) - shift) * rstd;
+      const S own = (d * widen(w[i]) - plain - normed * projected) * rstd;
+      dw[i] += d * normed;
+      if constexpr (kBias) db[i] += d;
       dx[i] = narrow<T>(kResidual ? own + widen(dresidual[i]) : own);
     }
   }
