@@ -32,7 +32,7 @@ inline float exponential(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  const std::int32_t bits = std::bit_cast<std::int32_t>(p) + (std::bit_cast<std::int32_t>(shifted) << 23);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23);
   const float inside = x < kSmallest ? 0.0f : std::bit_cast<float>(bits);
   return x <= kLargest ? inside : x * std::numeric_limits<float>::infinity();
 }

@@ -19,7 +19,7 @@ void gelu_forward(benchmark::State& state) {
 
 void gelu_backward(benchmark::State& state) {
   const Values v(state, 4 * kHidden);
-  measure_traffic(state, bytes_of({&v.x, &v.y, &v.y}), [&] { model::gelu_backward(*v.x, *v.y, *v.y); });
+  measure_traffic(state, bytes_of({&v.x, &v.y, &v.dx}), [&] { model::gelu_backward(*v.x, *v.y, *v.dx); });
 }
 
 void swiglu_forward(benchmark::State& state) {

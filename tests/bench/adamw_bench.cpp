@@ -38,7 +38,7 @@ void set_zero(benchmark::State& state) {
 }
 
 void cross_entropy(benchmark::State& state, bool gradient) {
-  constexpr std::int64_t kRows = 512, kColumns = 50304, kClasses = 50257;
+  constexpr std::int64_t kRows = 64, kColumns = 50304, kClasses = 50257;
   const BenchTensor logits(dtype_at(state.range(0)), {kRows, kColumns}), losses(kF32, {kRows});
   const std::vector<std::int32_t> targets(kRows, 11);
   measure_traffic(state, (gradient ? 2 : 1) * bytes_of({&logits}),

@@ -1,3 +1,6 @@
+#include <vector>
+
+#include "model/ops/adamw.h"
 #include "model/ops/norm.h"
 #include "tests/bench/bandwidth.h"
 
@@ -50,7 +53,7 @@ void norm_backward(benchmark::State& state) {
   });
 }
 
-/// QK-norm of 12 query and 4 key heads of size 64.
+/// QK-norm of 12 query and 4 key heads of size 64; weights of 1, so that values in place do not become subnormal.
 struct Heads {
   core::DType dtype;
   BenchTensor qkv, raw, rstd, weight, dweight;
@@ -60,7 +63,10 @@ struct Heads {
         raw(dtype, {kTokens, 16 * 64}),
         rstd(core::DType::f32, {kTokens, 16}),
         weight(dtype, {64}),
-        dweight(core::DType::f32, {64}) {}
+        dweight(core::DType::f32, {64}) {
+    const std::vector<float> ones(64, 1.0f);
+    model::convert(core::view(ones.data(), {64}), *weight);
+  }
   model::HeadNorm norm() const { return {12, 4, 64, *weight, *weight}; }
 };
 
