@@ -52,14 +52,4 @@ void update_weights(const StepPlan& plan, ModelState& state, StepOutcome& outcom
   }
 }
 
-std::vector<double> gradient_norms(const ModelState& state, std::int64_t targets) {
-  std::vector<double> norms;
-  for (const model::Parameter& parameter : state.table().parameters())
-    if (parameter.tied_to.empty())
-      norms.push_back(
-          std::sqrt(model::sum_of_squares(state.gradient().rows(parameter.offset, parameter.shape.elements()))) /
-          static_cast<double>(targets));
-  return norms;
-}
-
 }  // namespace trireme::train

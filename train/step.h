@@ -35,7 +35,4 @@ StepOutcome accumulate_gradients(const StepPlan& plan, data::BatchSource& loader
 /// Norm, clipping and AdamW; leaves the gradients zero. Fills in grad_norm and applied.
 void update_weights(const StepPlan& plan, ModelState& state, StepOutcome& outcome);
 
-/// Gradient norm of each parameter, divided by `targets`; aliases left out. Call before update_weights.
-std::vector<double> gradient_norms(const ModelState& state, std::int64_t targets);
-
 }  // namespace trireme::train

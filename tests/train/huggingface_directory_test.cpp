@@ -525,8 +525,7 @@ TEST(MicroModel, HasTheSpecifiedParametersAndValues) {
 }
 
 TEST(OracleDirectories, ComeOutAsTheyWentIn) {
-  const char* root = std::getenv("TRIREME_ORACLE");
-  if (!root) GTEST_SKIP() << "TRIREME_ORACLE names no folder with gpt2-a/hf and llama-a/hf";
+  const char* root = TRIREME_TEST_ORACLE;
   for (const char* name : {"gpt2-a", "llama-a"}) {
     const fs::path directory = fs::path(root) / name / "hf";
     ASSERT_TRUE(is_hf_directory(directory)) << directory;
