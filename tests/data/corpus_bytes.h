@@ -17,7 +17,7 @@ namespace trireme::data {
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
   std::string out(values.size() * sizeof(T), '\0');
-  std::memcpy(out.data(), values.data(), out.size());
+  if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
   return out;
 }
 
