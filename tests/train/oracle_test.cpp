@@ -62,19 +62,30 @@ const std::vector<double> kMicroLosses{4.3496126642, 4.0680377855, 3.9368203887,
 const std::vector<double> kMicroNorms{4.02503065, 2.21743081, 2.37044094, 1.24345128, 1.22539401, 1.31861957,
                                       1.46149252, 1.75284604, 2.28442026, 2.27495979, 1.34320450};
 
-void expect_micro_model(DType compute, double loss_tolerance, double norm_tolerance) {
+/// What a value may differ by: half a unit of the last digit that is known, and a part of the value.
+struct Tolerance {
+  double digit = 0, relative = 0;
+  double of(double value) const { return digit + relative * value; }
+};
+
+void expect_micro_model(DType compute, Tolerance loss, Tolerance norm) {
   Training training(micro_model_config(), compute, 2, model::Recompute::none);
   fill_micro_model(training.state.table(), training.state.master());
   OneBatch batch(micro_model_corpus(), 2, 16);
   for (std::size_t k = 0; k < kMicroLosses.size(); ++k) {
     const StepOutcome outcome = training.step({.lr = 1e-3, .update = static_cast<std::int64_t>(k) + 1}, batch);
-    EXPECT_NEAR(outcome.loss, kMicroLosses[k], loss_tolerance) << "step " << k + 1;
-    EXPECT_NEAR(outcome.grad_norm, kMicroNorms[k], norm_tolerance) << "step " << k + 1;
+    EXPECT_NEAR(outcome.loss, kMicroLosses[k], loss.of(kMicroLosses[k])) << "step " << k + 1;
+    EXPECT_NEAR(outcome.grad_norm, kMicroNorms[k], norm.of(kMicroNorms[k])) << "step " << k + 1;
   }
 }
 
-TEST(MicroModel, TrainsWithTheKnownLossesInFp64) { expect_micro_model(DType::f64, 6e-11, 6e-9); }
-TEST(MicroModel, TrainsWithTheKnownLossesInFp32) { expect_micro_model(DType::f32, 1e-5, 1e-4); }
+TEST(MicroModel, TrainsWithTheKnownLossesInFp64) { expect_micro_model(DType::f64, {.digit = 6e-11}, {.digit = 6e-9}); }
+
+// Relative: some gradients are zero but for rounding, and AdamW's first steps turn their signs into whole steps.
+// Weights rounded to fp32 with every sum in fp64 already move the third norm by 5e-5.
+TEST(MicroModel, TrainsWithTheKnownLossesInFp32) {
+  expect_micro_model(DType::f32, {.relative = 1e-5}, {.relative = 1e-4});
+}
 
 TEST(MicroModel, HasTheKnownLogitsLossesAndGradients) {
   Training training(micro_model_config(), DType::f64, 2, model::Recompute::none);

@@ -1,5 +1,6 @@
 #include "train/checkpoint/owner_record.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <sstream>
 
 #include "core/log.h"
-#include "fmt/format.h"
 
 namespace trireme::train {
 
