@@ -18,6 +18,12 @@ void Problems::raise(const std::string& file) const {
   core::fail(core::ExitCode::usage, "{} problems in {}\n  {}", lines.size(), file, fmt::join(lines, "\n  "));
 }
 
+void Problems::contradict(const std::string& key, std::string text) {
+  const auto concerns = [&](const auto& problem) { return problem.second.starts_with(key + ":"); };
+  const bool sure = places_.contains(key) && std::none_of(found_.begin(), found_.end(), concerns);
+  if (!partial_ || sure) add_at(key, std::move(text));
+}
+
 std::string describe_range(core::IntegerRange range) {
   if (range.maximum == std::numeric_limits<std::int64_t>::max()) return fmt::format("an integer >= {}", range.minimum);
   return fmt::format("an integer from {} to {}", range.minimum, range.maximum);
@@ -37,7 +43,7 @@ class Check {
   explicit Check(Problems& problems) : problems_(problems) {}
   template <class... Args>
   void operator()(bool good, const char* key, fmt::format_string<Args...> text, Args&&... args) {
-    if (!good) problems_.add_at(key, fmt::format("{}: {}", key, fmt::format(text, std::forward<Args>(args)...)));
+    if (!good) problems_.contradict(key, fmt::format("{}: {}", key, fmt::format(text, std::forward<Args>(args)...)));
   }
 
  private:
@@ -46,7 +52,7 @@ class Check {
 
 void check_model(const Config& c, Problems& problems) {
   if (!c.model.initial_weights.empty() && c.model.layers == 0) return;
-  for (const std::string& text : model::problems(c.model)) problems.add_at(text.substr(0, text.find(':')), text);
+  for (const std::string& text : model::problems(c.model)) problems.contradict(text.substr(0, text.find(':')), text);
 }
 
 void check_parallel(const parallel::ParallelConfig& p, Check& check) {
@@ -99,6 +105,7 @@ void check_rest(const Config& c, Check& check) {
 }  // namespace
 
 void check_config(const Config& config, Problems& problems) {
+  problems.end_reading();
   Check check(problems);
   check_model(config, problems);
   check_parallel(config.parallel, check);

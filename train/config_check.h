@@ -19,6 +19,10 @@ class Problems {
     const auto place = places_.find(key);
     add(place == places_.end() ? 0 : place->second, std::move(text));
   }
+  /// From here on problems are contradictions between keys.
+  void end_reading() { partial_ = !found_.empty(); }
+  /// As add_at. If something could not be read, only what concerns a key that was given and read is sure.
+  void contradict(const std::string& key, std::string text);
   void place(const std::string& key, std::int64_t line) { places_[key] = line; }
   bool empty() const { return found_.empty(); }
   /// Throws Error(usage) listing all problems by line, if there are any.
@@ -27,6 +31,7 @@ class Problems {
  private:
   std::vector<std::pair<std::int64_t, std::string>> found_;
   std::map<std::string, std::int64_t> places_;
+  bool partial_ = false;
 };
 
 std::string describe_range(core::IntegerRange range);

@@ -18,6 +18,9 @@ namespace {
 using core::ExitCode;
 
 constexpr std::uint64_t kLargestFile = std::uint64_t{16} << 20;
+constexpr int kMostRepeated = 20;  // keys given twice that are listed
+
+constexpr std::string_view kWordOrNumber = "checkpoint.every_minutes";  // "auto" or minutes
 
 const std::set<std::string> kPathKeys{"run.directory", "data.tokenizer", "model.initial_weights",
                                       "checkpoint.directory", "run.resume"};
@@ -210,9 +213,11 @@ class ReadVisitor : public core::FieldVisitor {
     return true;
   }
   bool read_text(const Value& given, std::string& value) {
-    const auto read = given.node->value_exact<std::string>();
+    auto read = given.node->value_exact<std::string>();
+    if (!read && given.key == kWordOrNumber && given.node->is_number())
+      read = fmt::format("{}", given.node->value<double>().value_or(-1));
     if (!read) {
-      wrong_type(given, "a string");
+      wrong_type(given, given.key == kWordOrNumber ? "a string or a number" : "a string");
       return false;
     }
     value = *read;
@@ -351,25 +356,46 @@ void read_sections(Source& source, Config& config) {
                           fmt::format("--{}: unknown key; did you mean --{}?", core::escaped(key), nearest(key, keys)));
 }
 
+/// Blanks a line that gives a key, so that all others keep their numbers. False if it gives none.
+bool clear_key(std::string& text, std::int64_t line) {
+  std::size_t begin = 0;
+  for (std::int64_t i = 1; i < line; ++i) begin = text.find('\n', begin) + 1;
+  const std::size_t end = std::min(text.find('\n', begin), text.size());
+  const std::size_t first = text.find_first_not_of(" \t\r", begin);
+  if (first >= end || text[first] == '[') return false;
+  std::fill(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+  return true;
+}
+
+/// A key given twice is noted and passed over, since it must not hide other problems; what is not TOML ends the
+/// reading.
+void parse_file(std::string text, Source& source) {
+  for (int repeated = 0;; ++repeated) {
+    try {
+      source.file = toml::parse(text, source.name);
+      return;
+    } catch (const toml::parse_error& error) {
+      const auto line = static_cast<std::int64_t>(error.source().begin.line);
+      source.problems.add(line, fmt::format("{} (column {})", error.description(), error.source().begin.column));
+      const bool twice = error.description().find("cannot redefine existing") != std::string_view::npos;
+      if (!twice || repeated == kMostRepeated || !clear_key(text, line)) source.problems.raise(source.name);
+    }
+  }
+}
+
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& name, const std::filesystem::path& folder,
                     const std::vector<std::string>& overrides) {
   Source source{.name = name, .folder = folder};
-  try {
-    source.file = toml::parse(text, name);
-  } catch (const toml::parse_error& error) {
-    core::fail(ExitCode::usage, "{}:{}:{}: {}", name, error.source().begin.line, error.source().begin.column,
-               error.description());
-  }
+  parse_file(std::string(text), source);
   read_overrides(overrides, source);
   Config config;
   apply_preset(source, config.model);
   read_sections(source, config);
   config.run.directory = (folder / config.run.directory).lexically_normal().string();  // the default is relative
-  const bool readable = source.problems.empty();
-  if (readable) model::resolve(config.model);
-  if (readable) check_config(config, source.problems);
+  model::resolve(config.model);
+  check_config(config, source.problems);
   source.problems.raise(name);
   return config;
 }

@@ -26,9 +26,10 @@ bool ends_torn(const std::filesystem::path& path) {
 
 std::string short_time(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t minutes = (whole + 30) / 60;
   if (whole < 60) return fmt::format("{}s", whole);
-  if (whole < 3600) return fmt::format("{}m", (whole + 30) / 60);
-  if (whole < 48 * 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+  if (minutes < 60) return fmt::format("{}m", minutes);
+  if (minutes < 48 * 60) return fmt::format("{}h{:02}m", minutes / 60, minutes % 60);
   return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
 }
 

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "model/generator.h"
 #include "model/ops/product.h"
+#include "train/checkpoint/candidates.h"
 #include "train/checkpoint/names.h"
 #include "train/checkpoint/store.h"
 #include "train/evaluation.h"
@@ -133,21 +134,13 @@ void Trainer::Run::make_directory() const {
 }
 
 void Trainer::Run::restore() {
-  const std::string& resume = config.run.resume;
   const fs::path root =
       config.checkpoint.directory.empty() ? directory / "checkpoints" : fs::path(config.checkpoint.directory);
   counters.run_id = make_nonce() + make_nonce();
   store = std::make_unique<CheckpointStore>(root, counters.run_id);
-  std::optional<CheckpointReader> found;
-  std::vector<std::string> rejected;
-  if (resume == "auto" || resume == "must")
-    found = newest_valid(root, rejected);
-  else if (resume != "never")
-    found = CheckpointReader(resume);
-  for (const std::string& line : rejected) core::warning(line);
-  core::require(found || resume == "never" || (resume == "auto" && rejected.empty()), ExitCode::no_checkpoint,
-                "{}: no valid checkpoint ({} rejected); --run.resume=never starts anew", root.string(),
-                rejected.size());
+  const ResumeChoice choice = choose_resume(config.run.resume, root, directory);
+  const std::optional<CheckpointReader>& found = choice.checkpoint;
+  for (const std::string& line : choice.rejected) core::warning(line);
   if (found) {
     const CheckpointMeta& meta = found->manifest().meta;
     for (const std::string& line : check_resume(config, compute, dataset, found->manifest())) core::info(line);

@@ -24,9 +24,10 @@ struct NormRow {
     const std::int64_t n = h;
     S mean = 0, squares = 0;
     if (b) {
+      const S origin = widen(x[0]);  // a row far from zero keeps its digits in whatever order it is added
 #pragma omp simd reduction(+ : mean)
-      for (std::int64_t i = 0; i < n; ++i) mean += widen(x[i]);
-      mean /= static_cast<S>(n);
+      for (std::int64_t i = 0; i < n; ++i) mean += widen(x[i]) - origin;
+      mean = origin + mean / static_cast<S>(n);
       *mean_out = mean;
     }
 #pragma omp simd reduction(+ : squares)

@@ -55,6 +55,30 @@ TEST(Configuration, RefusesAKeyGivenTwiceWithItsLine) {
   EXPECT_THAT(message("[run]\nsteps = 1\nsteps = 2\n"), HasSubstr("c.toml:3:"));
 }
 
+TEST(Configuration, AKeyGivenTwiceHidesNoOtherProblem) {
+  const std::string text =
+      message("[run]\nsteps = 1\nsteps = 2\nstpes = 3\n[modle]\n[optimizer]\nlr = 1e-3\nlr = 2e-3\nbeta1 = \"fast\"\n");
+  EXPECT_THAT(text, HasSubstr("5 problems in c.toml"));
+  EXPECT_THAT(text, HasSubstr("c.toml:3: "));
+  EXPECT_THAT(text, HasSubstr("c.toml:4: run.stpes: unknown key; did you mean run.steps?"));
+  EXPECT_THAT(text, HasSubstr("c.toml:5: modle: unknown section; did you mean [model]?"));
+  EXPECT_THAT(text, HasSubstr("c.toml:8: "));
+  EXPECT_THAT(text, HasSubstr("c.toml:9: optimizer.beta1: is a string, must be a number"));
+}
+
+TEST(Configuration, ASectionGivenTwiceIsTheOnlyProblemSaid) {
+  const std::string text = message("[run]\nstpes = 1\n[model]\n[run]\nseed = 2\n");
+  EXPECT_THAT(text, HasSubstr("c.toml:4: "));
+  EXPECT_THAT(text, testing::Not(HasSubstr("problems")));
+}
+
+TEST(Configuration, ReportsContradictionsBesideOtherProblems) {
+  const std::string text = message(smallest_with("[optimizer]\nrl = 1.0\n"), {"batch.global=6", "batch.micro=4"});
+  EXPECT_THAT(text, HasSubstr("2 problems in c.toml"));
+  EXPECT_THAT(text, HasSubstr("optimizer.rl: unknown key"));
+  EXPECT_THAT(text, HasSubstr("batch.global = 6 is not a multiple of batch.micro = 4"));
+}
+
 TEST(Configuration, RefusesNumbersOutOfRange) {
   for (const char* bad : {"optimizer.lr=-1", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.eps=0.0",
                           "optimizer.beta1=1.0", "model.dropout=1.0", "optimizer.clip=-1.0", "model.layers=1000000000",
@@ -137,6 +161,19 @@ TEST(Configuration, OfEveryShippedFilePrintsToItsOwnEqual) {
     ++files;
   }
   EXPECT_GE(files, 10);
+}
+
+TEST(Configuration, TakesMinutesBetweenSavesAsWordOrNumber) {
+  const auto minutes = [](const char* value) {
+    return parse(smallest_with(fmt::format("[checkpoint]\nevery_minutes = {}\n", value))).checkpoint.every_minutes;
+  };
+  EXPECT_EQ(minutes("\"auto\""), "auto");
+  EXPECT_EQ(minutes("0"), "0");
+  EXPECT_EQ(minutes("2.5"), "2.5");
+  for (const char* bad : {"true", "-1", "\"often\"", "nan"})
+    EXPECT_THAT(message(smallest_with(fmt::format("[checkpoint]\nevery_minutes = {}\n", bad))),
+                HasSubstr("checkpoint.every_minutes"))
+        << bad;
 }
 
 TEST(ConfigurationHelp, NamesEveryKeyOfThePrint) {
