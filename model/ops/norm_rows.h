@@ -11,6 +11,22 @@
 // The rows of the norms, and sums over rows. `bias` null means RMSNorm: no mean is taken.
 namespace trireme::model {
 
+/// Sum of value(0) ... value(n - 1) in so many lanes, folded in halves: the rounding error of a long row stays small,
+/// and is the same whether a compiler vectorises or not.
+template <class S, class Value>
+inline S sum_in_lanes(std::int64_t n, const Value& value) {
+  constexpr std::int64_t kLanes = 128 / sizeof(S);
+  S lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+#pragma omp simd
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += value(i + lane);
+  for (std::int64_t lane = 0; i + lane < n; ++lane) lanes[lane] += value(i + lane);
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
 template <class T>
 struct NormRow {
   using S = core::accumulate_t<T>;
@@ -22,16 +38,13 @@ struct NormRow {
   TRIREME_ONE_COPY void forward(const T* x, T* y, S* mean_out, S* rstd_out) const {
     const T *const w = weight, *const b = bias;  // loops over members do not vectorise
     const std::int64_t n = h;
-    S mean = 0, squares = 0;
+    S mean = 0;
     if (b) {
-      const S origin = widen(x[0]);  // a row far from zero keeps its digits in whatever order it is added
-#pragma omp simd reduction(+ : mean)
-      for (std::int64_t i = 0; i < n; ++i) mean += widen(x[i]) - origin;
-      mean = origin + mean / static_cast<S>(n);
+      const S origin = widen(x[0]);  // a row far from zero keeps its digits
+      mean = origin + sum_in_lanes<S>(n, [=](std::int64_t i) { return widen(x[i]) - origin; }) / static_cast<S>(n);
       *mean_out = mean;
     }
-#pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < n; ++i) squares += (widen(x[i]) - mean) * (widen(x[i]) - mean);
+    const S squares = sum_in_lanes<S>(n, [=](std::int64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
     const S rstd = S(1) / std::sqrt(squares / static_cast<S>(n) + eps);
     *rstd_out = rstd;
     if (b) {

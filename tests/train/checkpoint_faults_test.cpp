@@ -108,7 +108,8 @@ TEST(Faults, ThirtyKillsLoseNothingCommittedAndLeaveNothingBroken) {
   const unsigned save_ms = milliseconds_of_a_save();
   std::set<std::string> left;
   std::int64_t committed = 0, saves = 0;
-  for (int round = 0; round < 30; ++round) {
+  // On a busy machine fewer saves end between kills; then there are more kills.
+  for (int round = 0; round < 30 || (saves <= 10 && round < 150); ++round) {
     // The take-over of a dead owner takes two seconds; one of ten rounds goes that way.
     if (round % 10 != 0) fs::remove(root / "OWNER");
     Child child([&](const Child::Say& say) { save_on_and_on(root, committed, say); });
